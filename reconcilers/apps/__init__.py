@@ -2,14 +2,15 @@
 
     words.py       condition types, reasons, labels, annotations
     settings.py    every number and switch
-    observe.py     cache reads -> ObservedInstance
+    observe.py     cache reads -> ObservedInstance; live reads -> RemainingChildren of an uninstall
     decide.py      ObservedInstance -> Blocked, or children to apply (validate.py, secrets.py, render.py);
                    status of the Flux objects -> conditions (reconcilers/shared/helm_release, report.py, messages.py)
     uninstall.py   remaining children -> the next step of an ordered uninstall
+    act.py         annotations, and deletes of a HelmRelease, whose response the next step needs
     contention.py  several instances of one Helm release -> the instance that keeps it
     admission.py   the webhook: refuses invalid specs before they are stored
-    reconciler.py  the async shell: reads, applies, writes the status
-    operations/    backups, restores, upgrades and commands on an instance
+    reconciler.py  wires them
+    operations/    backups, restores, upgrades and commands on an instance: waiting/ until the start, running/ until the end
 
 The API: docs/reference/apps.md. Behaviour of Flux: docs/reference/flux.md,
 and the recordings in tests/recordings/flux.

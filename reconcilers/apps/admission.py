@@ -37,8 +37,8 @@ def _checks(settings: Settings) -> Callable[[AdmissionRequest[Object]], Allow | 
             instance = ApplicationInstance.decode(given.to_dict())
         except InvalidObject:
             return Allow()  # the API server refuses an object that breaks the schema
-        found = refusals(CheckInput(instance=instance, settings=settings))
-        return Deny(found, code=422) if found else Allow()
+        problems = refusals(CheckInput(instance=instance, settings=settings))
+        return Deny(problems, code=422) if problems else Allow()
 
     return check
 

@@ -119,19 +119,19 @@ def keeper(contenders: Iterable[Contender]) -> Contender:
     return min(contenders)
 
 
-def _controls(found: Object | None, instance: Metadata, release: str) -> bool:
-    controller = None if found is None else found.metadata.controller
+def _controls(child: Object | None, instance: Metadata, release: str) -> bool:
+    controller = None if child is None else child.metadata.controller
     return (
-        found is not None
+        child is not None
         and controller is not None
         and controller.uid == instance.uid
-        and found.get("spec", "releaseName") == release
+        and child.get("spec", "releaseName") == release
     )
 
 
-def _contender(instance: Object, found: Object | None, release: str) -> Contender:
+def _contender(instance: Object, child: Object | None, release: str) -> Contender:
     metadata = instance.metadata
-    if _controls(found, metadata, release):
+    if _controls(child, metadata, release):
         standing = Standing.OWNS
     else:
         standing = Standing.APPLIED if instance.get("status", "helmReleaseRef") else Standing.ASKS
@@ -154,7 +154,7 @@ async def keeper_other_than(
     """Return the name of the other instance that keeps this Helm release; "" if this instance keeps it."""
     instances, releases = ctx.cache(VIEW), ctx.cache(HELM_RELEASE)
     index = f"{instance.namespace}/{release}"
-    if all(found.uid == instance.uid for found in instances.metadata_by_index(BY_HELM_RELEASE, index)):
+    if all(other.uid == instance.uid for other in instances.metadata_by_index(BY_HELM_RELEASE, index)):
         return ""
     views = [view for view in instances.by_index(BY_HELM_RELEASE, index) if view.metadata.uid != instance.uid]
     not_applicable = {view.metadata.uid for view in views if not _can_be_applied(view, settings)}
@@ -163,14 +163,18 @@ async def keeper_other_than(
         views.append(myself)
 
     def rank(find: Callable[[str, str], Object | None]) -> tuple[Contender, list[Contender]]:
-        found = [_contender(view, find(instance.namespace, view.name), release) for view in views]
-        left = [one for one in found if one.standing is Standing.OWNS or one.uid not in not_applicable]
-        return keeper(left), [one for one in left if one.standing is Standing.OWNS]
+        contenders = [_contender(view, find(instance.namespace, view.name), release) for view in views]
+        left = [
+            contender
+            for contender in contenders
+            if contender.standing is Standing.OWNS or contender.uid not in not_applicable
+        ]
+        return keeper(left), [contender for contender in left if contender.standing is Standing.OWNS]
 
     first, owners = rank(releases.find)
-    mine = any(one.uid == instance.uid for one in owners)
+    mine = any(owner.uid == instance.uid for owner in owners)
     if (first.uid == instance.uid) == mine and len(owners) <= 1:
         return "" if mine else first.name
-    stored = {one.name: one for one in await ctx.live(HELM_RELEASE).list(instance.namespace)}
+    stored = {child.name: child for child in await ctx.live(HELM_RELEASE).list(instance.namespace)}
     first, _ = rank(lambda _, name: stored.get(name))
     return "" if first.uid == instance.uid else first.name

@@ -17,11 +17,10 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance, ApplicationInstance
 from konverge.errors import ApiError, KonvergeError
 from konverge.fields import digest
 from konverge.kinds import kind_of
-from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.apps import messages
 from konverge.reconcilers.apps.adoption import obstacles, on_conflict
-from konverge.reconcilers.apps.observe import ObservedInstance, controls
+from konverge.reconcilers.apps.observe import AppliedChildren, ObservedInstance, controls
 from konverge.reconcilers.apps.origin import OriginReport, origin_of, with_origin
 from konverge.reconcilers.apps.plans import Plan, plan_for
 from konverge.reconcilers.apps.render import RenderedChildren, children_of, desired_release
@@ -42,7 +41,6 @@ from konverge.runtime import Child, Delete, Held
 __all__ = [
     "Proceed",
     "StatusPlan",
-    "AppliedChildren",
     "plan_apply",
     "facts_of",
     "plan_status",
@@ -165,17 +163,6 @@ def plan_refused(observed: ObservedInstance, error: KonvergeError, now: datetime
 
 
 # --- after the applies -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppliedChildren:
-    """The children as stored after the applies; `created` is True if this reconcile created the release."""
-
-    release: Object | None
-    source: Object | None
-    chart: Object | None
-    held: tuple[Held, ...] = ()
-    created: bool = False
 
 
 @dataclass(frozen=True, slots=True)

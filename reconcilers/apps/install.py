@@ -160,7 +160,7 @@ def install(manager: Manager, settings: Settings | None = None) -> None:
 def rules(settings: Settings | None = None) -> tuple[Rule, ...]:
     """Return the RBAC rules that the family needs with these settings."""
     chosen = Settings() if settings is None else settings
-    found = rules_of(controller(chosen))
+    needed = rules_of(controller(chosen))
     if chosen.operations.enabled:
-        found += rules_of(_operations(chosen))
-    return found
+        needed += rules_of(_operations(chosen))
+    return needed

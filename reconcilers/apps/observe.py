@@ -1,7 +1,7 @@
-"""The inputs of one reconcile: cache reads, gathered into a frozen `ObservedInstance`.
+"""The inputs of one reconcile: cache reads, gathered into a frozen `ObservedInstance`, and the remaining children of an uninstall.
 
-Guarantees: takes no decision and returns no content of a Secret or ConfigMap. The only live read checks that the key of the values exists,
-and happens only during a rollout: at rest a reconcile only reads caches.
+Guarantees: takes no decision and returns no content of a Secret or ConfigMap. The only live read of `reconcile` checks that the key of the
+values exists, and happens only during a rollout: at rest a reconcile only reads caches.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
-from konverge.errors import Forbidden
+from konverge.errors import Forbidden, NotServed
 from konverge.kinds import Kind
 from konverge.objects import Metadata, Object
+from konverge.reconcilers.apps.contention import keeper_other_than
 from konverge.reconcilers.apps.kinds import (
     CONFIG_MAP,
     HELM_CHART,
@@ -27,9 +28,20 @@ from konverge.reconcilers.apps.settings import Settings
 from konverge.reconcilers.shared.helm_release.values import ValuesFrom, token_of
 
 if TYPE_CHECKING:
-    from konverge.runtime import Context
+    from konverge.runtime import Applied, Context, Held
 
-__all__ = ["ObservedInstance", "check_key", "needed_kinds", "observe", "controls", "values_of"]
+__all__ = [
+    "AppliedChildren",
+    "ObservedInstance",
+    "RemainingChildren",
+    "applied_children",
+    "check_key",
+    "controls",
+    "needed_kinds",
+    "observe",
+    "observe_remaining",
+    "values_of",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +67,32 @@ class ObservedInstance:
     def own_release(self) -> Object | None:
         """The release if the instance controls it."""
         return self.release if controls(self.instance.metadata, self.release) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemainingChildren:
+    """The children of an instance under deletion that still exist, read live."""
+
+    owner: Metadata
+    release: Object | None = None
+    sources: tuple[Object, ...] = ()
+    keeper: str = ""
+    """The other instance that keeps the Helm release of this instance's HelmRelease; "" without one."""
+
+    def owned(self, child: Object | None) -> Object | None:
+        """Return the child if the instance controls it."""
+        return child if controls(self.owner, child) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedChildren:
+    """The children as stored after the applies; `created` is True if this reconcile created the release."""
+
+    release: Object | None
+    source: Object | None
+    chart: Object | None
+    held: tuple[Held, ...] = ()
+    created: bool = False
 
 
 def controls(owner: Metadata, child: Object | None) -> bool:
@@ -124,10 +162,47 @@ async def check_key(values: ValuesFrom, ctx: Context[ApplicationInstance]) -> Va
     """Return the values with `has_key`, read live; without the right to read, the key counts as unknown, and Flux reports a missing key."""
     kind = SECRET if values.kind == SECRET.kind else CONFIG_MAP
     try:
-        found = await ctx.live(kind).find(values.namespace, values.name)
+        stored = await ctx.live(kind).find(values.namespace, values.name)
     except Forbidden:
         return values
-    if found is None:
+    if stored is None:
         return replace(values, token="")  # the object was deleted
-    has_key = any(values.key in (found.get(part, default={}) or {}) for part in ("data", "binaryData"))
+    has_key = any(values.key in (stored.get(part, default={}) or {}) for part in ("data", "binaryData"))
     return replace(values, has_key=has_key)
+
+
+def applied_children(observed: ObservedInstance, applied: Applied, *, oci: bool) -> AppliedChildren:
+    """Return the children as stored after the apply; a child whose apply was held, as the cache has it."""
+    source = OCI_REPOSITORY if oci else HELM_REPOSITORY
+    return AppliedChildren(
+        release=applied.find(HELM_RELEASE) or observed.release,
+        source=applied.find(source) or observed.source,
+        chart=observed.chart,
+        held=applied.held,
+        created=observed.release is None,
+    )
+
+
+async def observe_remaining(
+    instance: ApplicationInstance, settings: Settings, ctx: Context[ApplicationInstance]
+) -> RemainingChildren:
+    """Read the remaining children live: a stale cache must not decide a delete."""
+
+    async def find(kind: Kind[Object]) -> Object | None:
+        try:
+            return await ctx.live(kind).find(instance.namespace, instance.name)
+        except NotServed:
+            return None  # no CRD, so no object
+
+    release = await find(HELM_RELEASE)
+    sources = [await find(kind) for kind in (HELM_REPOSITORY, OCI_REPOSITORY)]
+    keeper = ""
+    if release is not None and controls(instance.metadata, release):
+        name = release.get("spec", "releaseName", default="")
+        keeper = await keeper_other_than(instance.metadata, name, settings, ctx)
+    return RemainingChildren(
+        owner=instance.metadata,
+        release=release,
+        sources=tuple(source for source in sources if source is not None),
+        keeper=keeper,
+    )

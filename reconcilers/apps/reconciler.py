@@ -1,7 +1,8 @@
-"""The reconciler of ApplicationInstances: the async shell around the pure decisions of this folder.
+"""The reconciler of ApplicationInstances: observes, decides, applies, and reports.
 
 `reconcile`: observe; `plan_apply` (a Blocked instance ends here); apply the source and the release; request a reconcile from Flux if the
-values changed; `plan_status` from the release as stored by that apply; record a finished rollout on the release; write the status.
+values changed; `plan_status` from the release as stored by that apply; record a finished rollout on the release; write the status. The
+children are applied outside a plan, because the status depends on the release that the apply returns.
 `finalize`: read the remaining children, take the next step of the uninstall.
 
 Guarantees: level-triggered and idempotent: a reconcile decides by the present state, can be killed at any point and repeated, and writes
@@ -10,18 +11,15 @@ nothing at rest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
-from konverge.errors import BadRequest, Conflict, Invalid, NotFound, NotOurs, NotServed, ObjectChanged
-from konverge.kinds import Kind, kind_of
-from konverge.objects import Object
+from konverge.errors import BadRequest, Conflict, Invalid, NotOurs, ObjectChanged
 from konverge.outcome import Done, Outcome, RequeueAfter
+from konverge.reconcilers.apps.act import annotate, delete_without_uninstall, take_step
 from konverge.reconcilers.apps.contention import keeper_other_than
 from konverge.reconcilers.apps.decide import (
-    AppliedChildren,
     Proceed,
     facts_of,
     plan_apply,
@@ -30,15 +28,14 @@ from konverge.reconcilers.apps.decide import (
     plan_yielding,
     request_annotations,
 )
-from konverge.reconcilers.apps.kinds import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
-from konverge.reconcilers.apps.observe import ObservedInstance, check_key, controls, observe
+from konverge.reconcilers.apps.observe import ObservedInstance, applied_children, check_key, observe, observe_remaining
 from konverge.reconcilers.apps.plans import plan_for
 from konverge.reconcilers.apps.settings import Settings
-from konverge.reconcilers.apps.uninstall import RemainingChildren, next_step
+from konverge.reconcilers.apps.uninstall import next_step
 from konverge.reconcilers.shared.delays import READ_AGAIN
 
 if TYPE_CHECKING:
-    from konverge.runtime import Applied, Context
+    from konverge.runtime import Context
 
 __all__ = ["ApplicationInstanceReconciler"]
 
@@ -69,15 +66,15 @@ class ApplicationInstanceReconciler:
             result = await ctx.apply_children(start.children)
         except (NotOurs, Invalid, BadRequest) as error:
             return await ctx.execute(plan_refused(observed, error, ctx.now(), self.settings.refused_retry))
-        applied = _applied_children(observed, start, result)
+        applied = applied_children(observed, result, oci=start.desired.oci)
         facts = facts_of(observed, start.desired, applied, self.settings, ctx.now())
         requested = request_annotations(facts, applied)
         if requested:
-            applied = replace(applied, release=await _annotate(applied.release, requested, ctx))
+            applied = replace(applied, release=await annotate(applied.release, requested, ctx))
             facts = facts_of(observed, start.desired, applied, self.settings, ctx.now())
         status = plan_status(observed, facts, applied)
         if status.annotations:
-            await _annotate(applied.release, status.annotations, ctx)
+            await annotate(applied.release, status.annotations, ctx)
         return await ctx.execute(status.plan)
 
     async def keeper(self, instance: ApplicationInstance, release: str, ctx: Context[ApplicationInstance]) -> str:
@@ -91,7 +88,7 @@ class ApplicationInstanceReconciler:
         mine = observed.own_release
         if mine is not None and not mine.metadata.deleting:
             try:
-                await _delete_without_uninstall(mine, ctx)
+                await delete_without_uninstall(mine, ctx)
             except ObjectChanged:
                 return RequeueAfter(READ_AGAIN)
         return await ctx.execute(plan_yielding(observed, release, keeper, ctx.now(), self.settings.refused_retry))
@@ -117,82 +114,9 @@ class ApplicationInstanceReconciler:
         return await self._uninstall(instance, ctx)
 
     async def _uninstall(self, instance: ApplicationInstance, ctx: Context[ApplicationInstance]) -> Outcome:
-        step = next_step(
-            await _remaining_children(instance, self.settings, ctx), ctx.now(), self.settings.uninstall_patience
-        )
-        if step.orphan is not None:
-            await _delete_without_uninstall(step.orphan, ctx)
-        resumed = None if step.resume is None else await _suspend(step.resume, ctx, suspend=False)
-        for child in step.delete:
-            if child.kind_name == HELM_RELEASE.kind:
-                await ctx.delete(HELM_RELEASE, expect=resumed or child)
-            else:
-                await ctx.delete(kind_of(child), child.name, child.namespace, uid=child.metadata.uid)
+        left = await observe_remaining(instance, self.settings, ctx)
+        step = next_step(left, ctx.now(), self.settings.uninstall_patience)
+        await take_step(step, ctx)
         if step.report is None:
             return Done()
         return await ctx.execute(plan_for(instance, step.report, ctx.now(), outcome=RequeueAfter(step.wait)))
-
-
-def _applied_children(observed: ObservedInstance, start: Proceed, applied: Applied) -> AppliedChildren:
-    """Return the children as stored after the apply; a child whose apply was held, as the cache has it."""
-    source = OCI_REPOSITORY if start.desired.oci else HELM_REPOSITORY
-    return AppliedChildren(
-        release=applied.find(HELM_RELEASE) or observed.release,
-        source=applied.find(source) or observed.source,
-        chart=observed.chart,
-        held=applied.held,
-        created=observed.release is None,
-    )
-
-
-async def _annotate(
-    release: Object | None, annotations: Mapping[str, str], ctx: Context[ApplicationInstance]
-) -> Object | None:
-    """Patch annotations that the applied intent does not contain; if the release was deleted, the next reconcile handles it.
-
-    Raises Conflict, so that the reconcile is repeated: a server may refuse a patch although the release did not change, and then no event
-    follows.
-    """
-    if release is None:
-        return None
-    patch = {"metadata": {"uid": release.metadata.uid, "annotations": dict(annotations)}}
-    try:
-        return await ctx.patch(HELM_RELEASE, release.name, release.namespace, patch=patch)
-    except NotFound:
-        return release
-
-
-async def _suspend(release: Object, ctx: Context[ApplicationInstance], *, suspend: bool) -> Object:
-    """Suspend or resume exactly this version of the release; the delete that follows names the returned version."""
-    return await ctx.patch(HELM_RELEASE, expect=release, patch={"spec": {"suspend": suspend}})
-
-
-async def _delete_without_uninstall(release: Object, ctx: Context[ApplicationInstance]) -> None:
-    """Delete exactly this release without an uninstall: helm-controller only drops the finalizer of a suspended release."""
-    stored = await _suspend(release, ctx, suspend=True)
-    await ctx.delete(HELM_RELEASE, expect=stored)
-
-
-async def _remaining_children(
-    instance: ApplicationInstance, settings: Settings, ctx: Context[ApplicationInstance]
-) -> RemainingChildren:
-    """Read the remaining children live: a stale cache must not decide a delete."""
-
-    async def find(kind: Kind[Object]) -> Object | None:
-        try:
-            return await ctx.live(kind).find(instance.namespace, instance.name)
-        except NotServed:
-            return None  # no CRD, so no object
-
-    release = await find(HELM_RELEASE)
-    sources = [await find(kind) for kind in (HELM_REPOSITORY, OCI_REPOSITORY)]
-    keeper = ""
-    if release is not None and controls(instance.metadata, release):
-        name = release.get("spec", "releaseName", default="")
-        keeper = await keeper_other_than(instance.metadata, name, settings, ctx)
-    return RemainingChildren(
-        owner=instance.metadata,
-        release=release,
-        sources=tuple(source for source in sources if source is not None),
-        keeper=keeper,
-    )

@@ -73,7 +73,7 @@ def _leaves(values: Any, path: str) -> Iterator[_Leaf]:
             waiting.extend(reversed([_member(at, str(name), member, value) for name, member in value.items()]))
         elif isinstance(value, list):
             waiting.extend(
-                reversed([_Leaf(f"{where}[{place}]", key, one, referred) for place, one in enumerate(value)])
+                reversed([_Leaf(f"{where}[{place}]", key, item, referred) for place, item in enumerate(value)])
             )
         else:
             yield at
@@ -117,7 +117,7 @@ def _is_secret(leaf: _Leaf) -> bool:
     if leaf.value is None or isinstance(leaf.value, bool):
         return False
     text = str(leaf.value).strip()
-    if _PRIVATE_KEY.search(text) or any(not _holds_nothing(found[1]) for found in _URL_PASSWORD.finditer(text)):
+    if _PRIVATE_KEY.search(text) or any(not _holds_nothing(match[1]) for match in _URL_PASSWORD.finditer(text)):
         return True
     if leaf.referred or _holds_nothing(text) or _ELSEWHERE.match(text):
         return False

@@ -47,33 +47,33 @@ class Settings(_Frozen):
     """
 
     interval: Duration = timedelta(minutes=5)
-    """How often Flux looks at a release and its source without being asked; `spec.interval` of both."""
+    """How often Flux reconciles a release and its source without a request; `spec.interval` of both."""
     timeout: Duration = timedelta(minutes=5)
     """How long one Helm action may take; `spec.timeout` of the HelmRelease."""
     drift_detection: Literal["enabled", "warn", "disabled"] = "enabled"
     """`spec.driftDetection.mode`: Flux corrects drift below us only with `enabled`, reports it with `warn`."""
     source_grace: Duration = timedelta(seconds=30)
-    """How long a source may fail before the instance is called ChartUnreachable: each version change flickers for half a second."""
+    """How long a source may fail before the instance is ChartUnreachable: each change of the version fails for half a second."""
     stuck_after: Duration = timedelta(minutes=15)
-    """After how long without any news Flux is asked again, once, and a spec that it has not taken up is Stalled; after twice that a
-    release that it took up and hangs in."""
+    """The time without progress after which Flux is requested once more to reconcile, and a spec that Flux has not begun is Stalled. A
+    release that Flux has begun is Stalled after twice this time."""
     uninstall_patience: Duration = timedelta(minutes=10)
-    """How long an uninstall may take before Stalled says what to do; longer than `timeout`. The finalizer stays all the same."""
+    """How long an uninstall may take before Stalled names the remedy; longer than `timeout`. The finalizer stays until its end."""
     refused_retry: Duration = timedelta(minutes=5)
-    """When children that the API server refused are sent again without any change; what refused them may have gone."""
+    """The delay until children that the API server refused are sent again without a change: the cause of the refusal may have ended."""
 
     namespace: str = ""
-    """The namespace of the operator, in which the Leases of Operations are kept; empty: the pod's own, or the one that the kubeconfig
-    names. It must be the same for all replicas, and no tenant may write Leases in it."""
+    """The namespace of the operator, in which the Leases of Operations are kept; empty: the pod's own namespace, or the namespace of the
+    kubeconfig's context. It must be the same for all replicas, and no tenant may write Leases in it."""
 
     cluster_id: str = ""
-    """Written as label `app.vworkspace.io/cluster-id` on everything that is made; empty: no label."""
+    """The label `app.vworkspace.io/cluster-id` of all created objects; empty: no label."""
     insecure_registries: frozenset[str] = frozenset()
-    """OCI registries (`host` or `host:port`) that are spoken to in plain HTTP."""
+    """OCI registries (`host` or `host:port`) that are reached by plain HTTP."""
 
     service_account: str = ""
-    """The service account with whose rights Flux installs a chart, in the namespace of each instance that names none; empty: Flux's
-    own rights, which are the cluster's as a rule. Set it if others than the cluster's administrators write ApplicationInstances."""
+    """The service account whose rights Flux uses to install the charts of instances without `spec.serviceAccountName`; empty: Flux's own
+    rights, which usually cover the whole cluster. Set it if anyone besides the cluster's administrators writes ApplicationInstances."""
     allowed_service_accounts: tuple[str, ...] = ()
     """Names that `spec.serviceAccountName` may have besides `service_account`; `*` allows every name."""
     url_allow_list: tuple[str, ...] = ()
@@ -82,15 +82,15 @@ class Settings(_Frozen):
     """Charts and versions that must not run; an instance's annotation can override it."""
 
     watch_secrets: bool = True
-    """Watch the metadata of Secrets, so that a change of values from one takes effect at once, and look for their key. False: no right on
-    Secrets is needed; Flux notices a change at its next look (`interval`), and tells itself what is missing."""
+    """Watch the metadata of Secrets, so that changed values take effect at once, and check that the key exists. False: no right on Secrets
+    is needed; Flux notices a change after `interval`, and reports a missing key itself."""
     secret_namespaces: tuple[str, ...] = ()
-    """The namespaces in which Secrets are watched and read, and in which alone rights on them are needed; empty: wherever the manager
-    watches. An instance elsewhere whose values come from a Secret is Blocked."""
+    """The namespaces in which Secrets are watched and read; no other namespace needs rights on Secrets. Empty: all namespaces of the
+    manager. An instance of another namespace with values from a Secret is Blocked."""
     check_at_admission: bool | None = None
-    """Serve the webhooks that refuse inline secrets, parameters of Operations that can never work, and what else the schema cannot see,
-    before it is stored; null: if the manager says how the API server reaches its webhooks (webhooks.service or webhooks.url). Without them
-    such an instance is stored, and Blocked, and such an Operation is Failed."""
+    """Serve the webhooks that refuse inline secrets, parameters of Operations that can never work, and other problems that the schema does
+    not detect; null: serve them if the manager's settings have the address of its webhooks (webhooks.service or webhooks.url). Without the
+    webhooks such an instance is stored and Blocked, and such an Operation is Failed."""
 
     operations: OperationSettings = OperationSettings()
     """Operations: backups, restores, upgrades, commands."""

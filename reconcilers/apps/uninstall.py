@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from konverge.clock import from_rfc3339
-from konverge.objects import Metadata, Object
+from konverge.objects import Object
 from konverge.reconcilers.apps import messages
-from konverge.reconcilers.apps.observe import controls
+from konverge.reconcilers.apps.observe import RemainingChildren, controls
 from konverge.reconcilers.apps.report import ConditionReport
 from konverge.reconcilers.apps.words import (
     Blocked,
@@ -34,22 +34,7 @@ from konverge.reconcilers.shared.helm_release.facts import ConditionValue
 from konverge.reconcilers.shared.helm_release.freshness import FluxRelease
 from konverge.reconcilers.shared.helm_release.messages import failed as failed_release
 
-__all__ = ["RemainingChildren", "UninstallStep", "next_step"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemainingChildren:
-    """The children of an instance under deletion that still exist, read live."""
-
-    owner: Metadata
-    release: Object | None = None
-    sources: tuple[Object, ...] = ()
-    keeper: str = ""
-    """The other instance that keeps the Helm release of this instance's HelmRelease; "" without one."""
-
-    def owned(self, child: Object | None) -> Object | None:
-        """Return the child if the instance controls it."""
-        return child if controls(self.owner, child) else None
+__all__ = ["UninstallStep", "next_step"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

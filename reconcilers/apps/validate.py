@@ -174,9 +174,9 @@ def _inline(given: CheckInput) -> Mapping[str, Any]:
 
 def no_secrets_inline(given: CheckInput) -> Iterator[str]:
     """Every reader of the instance or the HelmRelease can read inline values."""
-    found = secrets(_inline(given), "spec.values.inline")
-    if found:
-        yield f"{', '.join(found)} look like secrets; put them into a Secret and refer to it with spec.values.secretRef"
+    paths = secrets(_inline(given), "spec.values.inline")
+    if paths:
+        yield f"{', '.join(paths)} look like secrets; put them into a Secret and refer to it with spec.values.secretRef"
 
 
 def url_is_allowed(given: CheckInput) -> Iterator[str]:
@@ -311,7 +311,7 @@ def edit_problems(given: CheckInput) -> list[str]:
 def problem_of(given: CheckInput) -> SpecProblem | None:
     """Return all problems of the first reason that applies; None for a valid instance."""
     for reason, checks in CHECKS:
-        found = [message for check in checks for message in check(given)]
-        if found:
-            return SpecProblem(reason, "; ".join(found))
+        problems = [message for check in checks for message in check(given)]
+        if problems:
+            return SpecProblem(reason, "; ".join(problems))
     return None

@@ -12,8 +12,8 @@
     secrets.py     the Secrets of credential and journal
     agent.py       the life of one agent; service.py: the agents of a manager, as background work
       plane_session.py  its requests and its credential
-      job_worker.py     jobs: poll, journal, effect, result (attempts.py: pauses; room.py: the capacity of the journal; results.py: the
-                        ends without an effect; sweep.py: the pages of a poll)
+      job_worker.py     jobs: poll, journal, effect, result (attempts.py: pauses; room.py: the capacity of the journal; give_up.py: the
+                        jobs that a full journal gives up; results.py: repeated and expired jobs; sweep.py: the pages of a poll)
       event_sender.py   reports of status
       agent_state.py    its configuration, and the state that it shows
     decide.py      observed state -> conditions and phase of a Cluster

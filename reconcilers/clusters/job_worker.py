@@ -27,6 +27,7 @@ from konverge.reconcilers.clusters import protocol
 from konverge.reconcilers.clusters.attempts import Attempts
 from konverge.reconcilers.clusters.batch import Delivered, read_batch
 from konverge.reconcilers.clusters.execute import Executor, final_result
+from konverge.reconcilers.clusters.give_up import given_up, job_to_give_up
 from konverge.reconcilers.clusters.job_limits import Gates
 from konverge.reconcilers.clusters.jobs import JobRefusal, Task, read_job, result_of
 from konverge.reconcilers.clusters.journal import Journal, JournalEntry
@@ -40,7 +41,7 @@ from konverge.reconcilers.clusters.plane_session import (
     SessionFailed,
 )
 from konverge.reconcilers.clusters.protocol import JobResult, Outcome, read
-from konverge.reconcilers.clusters.results import expired, given_up, repetition
+from konverge.reconcilers.clusters.results import expired, repetition
 from konverge.reconcilers.clusters.room import Room
 from konverge.reconcilers.clusters.secrets import JournalStore
 from konverge.reconcilers.clusters.settings import Settings
@@ -244,14 +245,12 @@ class JobWorker:
     async def _makes_room(self, fresh: tuple[JournalEntry, ...]) -> bool:
         """Return whether the journal takes these entries, after giving up jobs that have waited too long for another attempt.
 
-        The oldest jobs are given up first, so of two jobs of one object the younger stays. Their results are stored before they are sent,
-        like all results.
+        Their results are stored before they are sent, like all results.
         """
         while not self._room.fits(self._journal, fresh):
             if len(fresh) > self._settings.most_pending:
                 return False
-            late = _time() - self._settings.give_up.total_seconds()
-            entry = self._attempts.first_placed_by(late, self._journal.entries)
+            entry = job_to_give_up(self._journal, self._attempts, self._settings.give_up, _time())
             if entry is None:
                 return False
             if entry.result is None:

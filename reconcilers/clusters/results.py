@@ -1,4 +1,4 @@
-"""The results of jobs that end without being carried out now: repeated, given up, or expired. Pure."""
+"""The results of jobs that end without being carried out now: repeated or expired. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from konverge.reconcilers.clusters.journal import Finished, JournalEntry
 from konverge.reconcilers.clusters.protocol import JobResult, Outcome
 from konverge.reconcilers.clusters.words import JobReason
 
-__all__ = ["expired", "given_up", "repetition"]
+__all__ = ["expired", "repetition"]
 
 
 def repetition(known: JournalEntry | Finished | None, job_id: str, key: str, now: datetime) -> JobResult:
@@ -26,17 +26,6 @@ def repetition(known: JournalEntry | Finished | None, job_id: str, key: str, now
         outcome=Outcome.NOOP,
         reason=JobReason.DUPLICATE,
         message="another job with this idempotency key was accepted before",
-        finished_at=now,
-    )
-
-
-def given_up(entry: JournalEntry, now: datetime) -> JobResult:
-    """Return the result of a job that waited so long for another attempt that other jobs get its place."""
-    return JobResult(
-        idempotency_key=entry.key,
-        outcome=Outcome.FAILED,
-        reason=JobReason.GIVEN_UP,
-        message="the API server did not carry it out, and other jobs need its place in the journal",
         finished_at=now,
     )
 

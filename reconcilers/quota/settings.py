@@ -33,7 +33,7 @@ class Settings(BaseModel):
     claims_at_once: Annotated[int, Field(ge=1)] = 4
     """Workers of the claim controller."""
     max_claims: Annotated[int, Field(ge=1)] = 5000
-    """Claims that one pool lists in its status; the tested maximum. Beyond it Ready=False/TooManyClaims, and the listed claims stay."""
+    """Claims that one pool lists in its status; the tested maximum. Beyond it the pool is Ready=False/TooManyClaims; listed claims stay."""
     max_status_bytes: Annotated[int, Field(ge=1024)] = 1_300_000
     """Bytes that the listed claims of a pool may take: etcd refuses objects above 1.5 MiB."""
     namespace_share: Annotated[float, Field(gt=0, le=1)] = 0.2
@@ -42,13 +42,14 @@ class Settings(BaseModel):
     refused_retry: Seconds = 300.0
     """Seconds until a ResourceQuota that the API server rejected is sent again without a change."""
     timeout: Seconds = 600.0
-    """Seconds that one reconcile of a pool may take: the first one creates a ResourceQuota in every namespace."""
+    """Seconds that one reconcile of a pool may take: the first reconcile creates a ResourceQuota in every namespace."""
     barrier: Seconds = 600.0
     """Seconds to wait for the caches to show own writes. Longer than elsewhere: stale caches could lead to a double allocation."""
     assign_at_admission: bool | None = None
     """Serve the webhook that writes spec.pool of claims without a pool; null: serve it if the manager's settings have the address at which
     the API server reaches its webhooks (webhooks.service or webhooks.url). Without it the claim controller assigns, in status.pool only."""
     guard_at_admission: bool | None = None
-    """With the semantics of v0.14: serve the webhooks that deny edits and deletions of claims in use, with a 403; null: as above."""
+    """With the semantics of v0.14: serve the webhooks that deny edits and deletions of claims in use, with a 403; null: as for
+    assign_at_admission."""
     beside_capsule: bool = False
     """Start although a running Capsule that serves these kinds was found; for tests of the hand-over."""

@@ -24,9 +24,11 @@ from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import kind
-from konverge.reconcilers.apps.operations import follow, reconciler
+from konverge.reconcilers.apps.operations import reconciler
 from konverge.reconcilers.apps.operations.install import controller
-from konverge.reconcilers.apps.operations.turns import LEASE, holders_of, lease_name
+from konverge.reconcilers.apps.operations.running import act, give_up
+from konverge.reconcilers.apps.operations.running import decide as running
+from konverge.reconcilers.apps.operations.waiting.turns import LEASE, holders_of, lease_name
 from konverge.runtime import ManagerSettings
 from konverge.runtime.builder.rules import rules_of
 from konverge_testing import Lab, install_crds
@@ -249,8 +251,8 @@ async def test_an_operation_without_the_right_to_its_job_gives_its_turn_back_and
     lab: Lab, client_for: ClientFor, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The API server's error names the missing right, and its list and dry run show which objects exist; the times are shorter here."""
-    monkeypatch.setattr(follow, "_IN_FLIGHT", timedelta(seconds=3))
-    for module in (follow, reconciler):
+    monkeypatch.setattr(give_up, "_IN_FLIGHT", timedelta(seconds=3))
+    for module in (act, running, reconciler):
         monkeypatch.setattr(module, "LOOK_AGAIN", timedelta(seconds=2))
     ops = Kubelet(lab)
     await ops.create_account()

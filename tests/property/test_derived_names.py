@@ -31,7 +31,7 @@ from konverge.reconcilers.apps.operations.engines.engine import EngineRequest, O
 from konverge.reconcilers.apps.operations.engines.velero.render import velero_place
 from konverge.reconcilers.apps.operations.engines.volsync import VolSyncEngine
 from konverge.reconcilers.apps.operations.settings import OperationSettings
-from konverge.reconcilers.apps.operations.turns import lease_name
+from konverge.reconcilers.apps.operations.waiting.turns import lease_name
 from konverge.reconcilers.apps.render import children_of
 from konverge.reconcilers.apps.settings import Settings
 from konverge.reconcilers.machines.clusters.imports import ImportedPool

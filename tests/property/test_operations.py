@@ -30,9 +30,9 @@ from konverge.clock import wall_clock
 from konverge.crds.ops_v1alpha1 import CANCEL, Operation
 from konverge.errors import NotFound
 from konverge.objects import Object
-from konverge.reconcilers.apps.operations.conflicts import PATIENCE, Contestant, contestant_of
 from konverge.reconcilers.apps.operations.engines.registry import ROWS
-from konverge.reconcilers.apps.operations.turns import LEASE, lease_name
+from konverge.reconcilers.apps.operations.waiting.conflicts import PATIENCE, Contestant, contestant_of
+from konverge.reconcilers.apps.operations.waiting.turns import LEASE, lease_name
 from konverge_testing import Lab
 from konverge_testing.apiserver.faults.rules import Freeze, Match, Refuse, Rule
 from konverge_testing.lab.environments import memory_lab

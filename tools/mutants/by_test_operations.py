@@ -15,7 +15,7 @@ SILENT: Final = "tests/scenarios/operations/test_silent_engines.py::"
 JOBS: Final = "tests/unit/clusters/test_pull_jobs.py::"
 CONNECTION: Final = "tests/unit/clusters/test_pull_connection.py::"
 
-FOLLOW: Final = "konverge.reconcilers.apps.operations.follow"
+RUNNING: Final = "konverge.reconcilers.apps.operations.running."
 ROWS: Final = "tests/scenarios/operations/test_rows.py::"
 RIGHTS: Final = "tests/scenarios/operations/test_rights.py::"
 READ_RIGHTS: Final = "tests/scenarios/operations/test_read_rights.py::"
@@ -69,8 +69,8 @@ OPERATIONS: Final = (
     Mutant(
         "operations-believes-an-old-list",
         "a process that an old list shows an Operation between its turn and its object makes a second object",
-        FOLLOW,
-        "_Running._check_still_claimed",
+        RUNNING + "observe",
+        "_check_still_claimed",
         "not same",
         "False",
         test=ROWS + "test_a_process_that_begins_with_an_old_list_makes_no_second_object",
@@ -78,18 +78,18 @@ OPERATIONS: Final = (
     Mutant(
         "operations-holds-a-turn-without-a-right",
         "an Operation whose object the operator may not make keeps its turn",
-        FOLLOW,
-        "_Running._without_right",
-        "plan is None or now - self.memory.refusals.since(uid, now) < _IN_FLIGHT",
+        RUNNING + "act",
+        "_without_right",
+        "plan is None or not right_is_missing_for_long(memory.refusals.since(uid, now), now)",
         "True",
         test=RIGHTS + "test_an_operation_whose_object_may_not_be_made_gives_its_turn_back_and_makes_one_object_later",
     ),
     Mutant(
         "operations-gives-an-unseen-turn-back",
         "an Operation whose object may have been made and removed is made a second time",
-        FOLLOW,
-        "_Running._without_sight",
-        "isinstance(made, Rendered) and self._may_be_gone(made)",
+        RUNNING + "act",
+        "_without_sight",
+        "isinstance(rendered, Rendered) and may_be_removed(rendered, running.stop.started, None, ctx.now())",
         "False",
         test=READ_RIGHTS + "test_an_object_that_may_have_been_made_and_removed_again_is_not_made_a_second_time",
     ),
@@ -105,16 +105,16 @@ OPERATIONS: Final = (
     Mutant(
         "operations-takes-turns-for-nothing",
         "an Operation without the right to its object takes turn after turn",
-        "konverge.reconcilers.apps.operations.start",
-        "start",
-        "await _try_out(operation, made, target_of(instance), engines.cluster_id, ctx)",
+        "konverge.reconcilers.apps.operations.waiting.act",
+        "claim_target",
+        "await _try_out(operation, rendered, instance, engines.cluster_id, ctx)",
         "",
         test=RIGHTS + "test_an_operation_whose_object_may_not_be_made_gives_its_turn_back_and_makes_one_object_later",
     ),
     Mutant(
         "operations-trusts-an-old-entry-of-its-own",
         "an Operation starts by an entry of the Lease that another process drops as unconfirmed",
-        "konverge.reconcilers.apps.operations.lease",
+        "konverge.reconcilers.apps.operations.waiting.lease",
         "take_turn",
         "_unconfirmed(from_rfc3339(holder.since), ctx.now()) > UNCONFIRMED - _FRESH",
         "True",
@@ -168,8 +168,8 @@ OPERATIONS: Final = (
     Mutant(
         "operations-leaves-a-server-that-lives",
         "a cancel ends a Backup whose server validates its location",
-        "konverge.reconcilers.apps.operations.follow",
-        "_Running._seen",
+        RUNNING + "observe",
+        "observe_last_write",
         "(metadata.resource_version, *related)",
         "(metadata.resource_version,)",
         test=SILENT + "test_a_process_whose_clock_is_hours_ahead_waits_for_a_server_that_lives",

@@ -45,9 +45,9 @@ def _checks(
             operation = Operation.decode(given.to_dict())
         except InvalidObject:
             return Allow()  # the API server refuses an object that breaks the schema
-        found = refusal(operation, settings, rows, wall_clock())
-        if found is not None:
-            return Deny(found.message, code=422)
+        refused = refusal(operation, settings, rows, wall_clock())
+        if refused is not None:
+            return Deny(refused.message, code=422)
         target = request.cache(INSTANCE).find(given.namespace, operation.spec.target_ref.name)
         message = "" if target is None else target_refusal(operation, target, settings, rows, instances, wall_clock())
         return Deny(message, code=422) if message else Allow()

@@ -51,15 +51,18 @@ __all__ = [
 R = TypeVar("R", bound=Resource)
 
 
-def ref_to(made: Rendered | Edit) -> EngineRef:
+def ref_to(rendered: Rendered | Edit) -> EngineRef:
     """Return the reference to the object that will be created or edited."""
-    if isinstance(made, Edit):
+    if isinstance(rendered, Edit):
         return EngineRef(
-            api_version=made.kind.api_version, kind=made.kind.kind, name=made.name, namespace=made.namespace
+            api_version=rendered.kind.api_version,
+            kind=rendered.kind.kind,
+            name=rendered.name,
+            namespace=rendered.namespace,
         )
-    found = made.object
+    object_ = rendered.object
     return EngineRef(
-        api_version=found.api_version, kind=found.kind_name, name=found.name, namespace=found.namespace or None
+        api_version=object_.api_version, kind=object_.kind_name, name=object_.name, namespace=object_.namespace or None
     )
 
 
@@ -130,32 +133,32 @@ async def find_child(
     `live`: the cache is out of date, so it is not read.
     """
     namespace = ref.namespace or ""
-    found = None if live else ctx.cache(kind).find(namespace, ref.name)
-    if found is None or not _same(found, ref, operation):
-        found = await ctx.live(kind).find(namespace, ref.name)
-    return found if found is not None and _same(found, ref, operation) else None
+    stored = None if live else ctx.cache(kind).find(namespace, ref.name)
+    if stored is None or not _same(stored, ref, operation):
+        stored = await ctx.live(kind).find(namespace, ref.name)
+    return stored if stored is not None and _same(stored, ref, operation) else None
 
 
 async def find_in_list(what: Kind[R] | type[R], namespace: str, name: str, ctx: Context[Operation]) -> R | None:
     """Return the stored object without the right to get it: a watch needs the right to list, and a list is as fresh as a get."""
-    found = await ctx.client.list(what, namespace, fields=f"metadata.name={name}")
-    return next(iter(found.items), None)
+    listed = await ctx.client.list(what, namespace, fields=f"metadata.name={name}")
+    return next(iter(listed.items), None)
 
 
-def _same(found: Object, ref: EngineRef, operation: Operation) -> bool:
-    return found.metadata.uid == ref.uid or is_of(found, operation)
+def _same(stored: Object, ref: EngineRef, operation: Operation) -> bool:
+    return stored.metadata.uid == ref.uid or is_of(stored, operation)
 
 
-async def send_edit(operation: Operation, edit: Edit, found: Object, ctx: Context[Operation]) -> Object:
+async def send_edit(operation: Operation, edit: Edit, stored: Object, ctx: Context[Operation]) -> Object:
     """Send the edit together with the UID of its Operation; Conflict if the object changed since it was read."""
     note = {"annotations": {OpAnnotation.LAST_OPERATION: operation.metadata.uid}}
-    return await ctx.patch(edit.kind, expect=found, patch={**edit.patch, "metadata": note})
+    return await ctx.patch(edit.kind, expect=stored, patch={**edit.patch, "metadata": note})
 
 
-def _contains(found: Any, wanted: Any) -> bool:
+def _contains(stored: Any, wanted: Any) -> bool:
     if isinstance(wanted, Mapping):
-        return isinstance(found, Mapping) and all(_contains(found.get(key), value) for key, value in wanted.items())
-    return bool(found == wanted)
+        return isinstance(stored, Mapping) and all(_contains(stored.get(key), value) for key, value in wanted.items())
+    return bool(stored == wanted)
 
 
 async def stop_child(action: CancelAction, child: Object, ctx: Context[Operation]) -> Object | None:

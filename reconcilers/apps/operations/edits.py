@@ -49,8 +49,8 @@ def _problems(data: Mapping[str, Any], settings: Settings) -> list[str]:
 def edit_refusal(instance: Object, edit: Edit, settings: Settings, *, new_only: bool = False) -> str:
     """Return why the edited instance would be refused, "" if it would not; `new_only` leaves out problems that it already has."""
     before = _problems(instance.to_dict(), settings) if new_only else []
-    found = _problems(merge_patch(instance.to_dict(), edit.patch), settings)
-    problems = [problem for problem in found if problem not in before]
+    after = _problems(merge_patch(instance.to_dict(), edit.patch), settings)
+    problems = [problem for problem in after if problem not in before]
     if not problems:
         return ""
     return f"nothing was edited, because ApplicationInstance {instance.name} would be refused: {'; '.join(problems)}"

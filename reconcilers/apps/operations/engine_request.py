@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from konverge.crds.ops_v1alpha1 import Operation
@@ -13,12 +13,12 @@ from konverge.informers import RestartCause
 from konverge.kinds import Kind
 from konverge.objects import Object
 from konverge.rbac import plural_of
-from konverge.reconcilers.apps.operations.decide import request_for
 from konverge.reconcilers.apps.operations.edits import edit_refusal
 from konverge.reconcilers.apps.operations.engines.engine import (
     Edit,
     EngineBlocked,
     EngineRequest,
+    ObjectKey,
     ObjectRef,
     Refused,
     Related,
@@ -35,12 +35,41 @@ from konverge.reconcilers.apps.settings import Settings
 if TYPE_CHECKING:
     from konverge.runtime import Context
 
-__all__ = ["Engines", "absent", "denied", "not_served"]
+__all__ = ["Engines", "absent", "denied", "not_served", "request_for", "target_of"]
 
 _ROUNDS: Final = 4
 """How often an engine may name further related objects."""
 _UNKNOWN: Final = timedelta(seconds=10)
 """The delay until an Operation checks again whether a kind is served, if that is unknown; discovery enqueues it earlier."""
+
+
+def target_of(instance: Object) -> Target:
+    """Return the target, from an ApplicationInstance as it is stored."""
+    metadata = instance.metadata
+    return Target(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        release=str(instance.get("spec", "release", "name", default="") or ""),
+        catalog_id=str(instance.get("spec", "appRef", "catalogId", default="") or ""),
+        annotations=dict(metadata.annotations or {}),
+    )
+
+
+def request_for(
+    operation: Operation, target: Target, settings: OperationSettings, now: datetime, related: Related | None = None
+) -> EngineRequest:
+    """Return the request of an Operation to its engine."""
+    return EngineRequest(
+        operation=ObjectKey(operation.namespace, operation.name),
+        uid=operation.metadata.uid,
+        created=operation.metadata.created or now,
+        type=operation.spec.type,
+        parameters=operation.spec.parameters,
+        target=target,
+        settings=settings,
+        related=related or Related(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +102,13 @@ class Engines:
         unusable = unwatched(row.engine.kind(request), ctx)
         if unusable is not None:
             return unusable
-        made = row.engine.render(request)
-        lacking = await account_missing(made.object, ctx) if isinstance(made, Rendered) else None
-        return lacking or made
+        rendered = row.engine.render(request)
+        lacking = await account_missing(rendered.object, ctx) if isinstance(rendered, Rendered) else None
+        return lacking or rendered
 
-    def check_edit(self, made: Rendered | Edit, instance: Object) -> Refused | None:
+    def check_edit(self, rendered: Rendered | Edit, instance: Object) -> Refused | None:
         """Return the refusal of an edit that the target's own checks would refuse."""
-        message = edit_refusal(instance, made, self.instances) if isinstance(made, Edit) else ""
+        message = edit_refusal(instance, rendered, self.instances) if isinstance(rendered, Edit) else ""
         return Refused(message) if message else None
 
     async def request(
@@ -97,10 +126,10 @@ class Engines:
                 if unusable is not None:
                     return unusable
                 if ref.live:
-                    found = await ctx.live(ref.kind).find(ref.namespace, ref.name)
+                    stored = await ctx.live(ref.kind).find(ref.namespace, ref.name)
                 else:
-                    found = ctx.cache(ref.kind).find(ref.namespace, ref.name)
-                objects[ref] = None if found is None else found.to_dict()
+                    stored = ctx.cache(ref.kind).find(ref.namespace, ref.name)
+                objects[ref] = None if stored is None else stored.to_dict()
             request = replace(request, related=Related(dict(objects)))
         return request
 

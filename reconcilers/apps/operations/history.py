@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from konverge.crds.ops_v1alpha1 import Operation
-from konverge.reconcilers.apps.operations.conflicts import Contestant
 from konverge.reconcilers.apps.operations.moments import moment
+from konverge.reconcilers.apps.operations.waiting.conflicts import Contestant
 
 __all__ = ["beyond_limit", "expiry"]
 
@@ -24,5 +24,5 @@ def beyond_limit(operation: Operation, ended: Iterable[Contestant], limit: int |
     """Tell whether at least `limit` Operations of the target ended after this Operation."""
     if limit is None or operation.deleting:
         return False
-    ends = sorted(((one.finished, one.uid) for one in ended if one.finished is not None), reverse=True)
+    ends = sorted(((other.finished, other.uid) for other in ended if other.finished is not None), reverse=True)
     return operation.metadata.uid in {uid for _, uid in ends[limit:]}

@@ -15,12 +15,12 @@ from konverge.informers import Cached, Change
 from konverge.keys import Key
 from konverge.kinds import Kind, kind_of
 from konverge.objects import Object
-from konverge.reconcilers.apps.operations.conflicts import TERMINAL, contestant_of
-from konverge.reconcilers.apps.operations.decide import request_for
+from konverge.reconcilers.apps.operations.engine_request import request_for
 from konverge.reconcilers.apps.operations.engines.engine import Target
 from konverge.reconcilers.apps.operations.engines.registry import EngineRow, row_of
 from konverge.reconcilers.apps.operations.kinds import VIEW
 from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.reconcilers.apps.operations.waiting.conflicts import TERMINAL, contestant_of
 from konverge.reconcilers.apps.operations.words import BlockedReason, OpAnnotation, OpCondition
 
 if TYPE_CHECKING:
@@ -123,8 +123,8 @@ def affects_others(change: Change) -> bool:
 
 
 def _standing(cached: Cached) -> tuple[bool, bool, bool]:
-    found = contestant_of(cached.decode(VIEW))
-    return found.started, found.finished is None, found.waits_for_turn
+    contestant = contestant_of(cached.decode(VIEW))
+    return contestant.started, contestant.finished is None, contestant.waits_for_turn
 
 
 def others_of(*, ended: bool) -> Callable[[Object, Caches], Iterable[Key]]:
@@ -145,8 +145,8 @@ def others_of(*, ended: bool) -> Callable[[Object, Caches], Iterable[Key]]:
 
 def operations_on(instance: Object, caches: Caches) -> Iterable[Key]:
     """Map an ApplicationInstance to the Operations on it that have not ended."""
-    found = caches(VIEW).metadata_by_index(ACTIVE, target_key(instance.namespace, instance.name))
-    return [_key(one.namespace, one.name) for one in found]
+    waiting = caches(VIEW).metadata_by_index(ACTIVE, target_key(instance.namespace, instance.name))
+    return [_key(operation.namespace, operation.name) for operation in waiting]
 
 
 def wakes_for(
@@ -159,13 +159,16 @@ def wakes_for(
     """
     is_read = any(kind in row.engine.reads for row in rows)
 
-    def operations(found: Object, caches: Caches) -> Iterable[Key]:
-        everywhere = found.namespace in ("", shared)
-        namespace, _, name = found.metadata.annotation(OpAnnotation.OPERATION_NAME).partition("/")
-        keys = [_key(namespace, name)] if name and (everywhere or namespace == found.namespace) else []
+    def operations(changed: Object, caches: Caches) -> Iterable[Key]:
+        everywhere = changed.namespace in ("", shared)
+        namespace, _, name = changed.metadata.annotation(OpAnnotation.OPERATION_NAME).partition("/")
+        keys = [_key(namespace, name)] if name and (everywhere or namespace == changed.namespace) else []
         if is_read:
-            awaited = _object_key(kind, found.namespace, found.name)
-            keys += [_key(one.namespace, one.name) for one in caches(VIEW).metadata_by_index(WAITS_FOR, awaited)]
+            awaited = _object_key(kind, changed.namespace, changed.name)
+            keys += [
+                _key(operation.namespace, operation.name)
+                for operation in caches(VIEW).metadata_by_index(WAITS_FOR, awaited)
+            ]
         return keys
 
     return operations

@@ -32,7 +32,7 @@ from konverge.reconcilers.apps.operations.metrics import OperationMetrics, count
 from konverge.reconcilers.apps.operations.pods import EVENT, POD
 from konverge.reconcilers.apps.operations.reconciler import OperationReconciler
 from konverge.reconcilers.apps.operations.settings import OperationSettings
-from konverge.reconcilers.apps.operations.turns import LEASE
+from konverge.reconcilers.apps.operations.waiting.turns import LEASE
 from konverge.reconcilers.apps.operations.words import CONTROLLER, FINALIZER, BlockedReason, OpCondition, OpLabel
 from konverge.reconcilers.apps.settings import Settings
 from konverge.runtime import Controller, Rule
@@ -84,20 +84,20 @@ def controller(
         .indexes(VIEW, WAITS_FOR, by=waits_for(rows, chosen))
         .watches(INSTANCE, to=operations_on)
     )
-    made = _kinds(rows, made=True)
-    for kind in sorted({*made, *_kinds(rows, made=False)} - {INSTANCE}, key=lambda one: one.group_kind):
-        only_ours = "" if kind in _kinds(rows, made=False) else OpLabel.OPERATION
+    created = _kinds(rows, created=True)
+    for kind in sorted({*created, *_kinds(rows, created=False)} - {INSTANCE}, key=lambda kind: kind.group_kind):
+        only_ours = "" if kind in _kinds(rows, created=False) else OpLabel.OPERATION
         described = described.watches(
             kind, to=wakes_for(kind, rows, chosen.velero_namespace), optional=True, labels=only_ours, unlisted=True
         )
     gets = {kind for row in rows for kind in row.engine.gets}
-    others = sorted({INSTANCE, *made}, key=lambda one: one.group_kind)
+    others = sorted({INSTANCE, *created}, key=lambda kind: kind.group_kind)
     described = described.reads_live(Operation, *others)
     if chosen.namespace_policy:
         described = described.needs(Rule(NAMESPACE.group, (plural_of(NAMESPACE),), ("get",)))
-    if JOB in made or WORKFLOW in made:
+    if JOB in created or WORKFLOW in created:
         described = described.needs(Rule(SERVICE_ACCOUNT.group, (plural_of(SERVICE_ACCOUNT),), ("get",)))
-    if JOB in made:
+    if JOB in created:
         described = described.needs(Rule(POD.group, (plural_of(EVENT), plural_of(POD)), ("list",)))
     return (
         described.needs(
@@ -106,12 +106,12 @@ def controller(
             Rule(VIEW.group, (f"{plural_of(VIEW)}/finalizers",), ("update",)),
             *(
                 Rule(kind.group, (plural_of(kind),), ("get",), namespace=place)
-                for kind in sorted(gets, key=lambda one: one.group_kind)
+                for kind in sorted(gets, key=lambda kind: kind.group_kind)
                 for place in (secret_namespaces if kind == SECRET and secret_namespaces else ("",))
             ),
             *(
                 Rule(kind.group, (plural_of(kind),), ("patch",) if kind == INSTANCE else ("create", "patch", "delete"))
-                for kind in sorted(made, key=lambda one: one.group_kind)
+                for kind in sorted(created, key=lambda kind: kind.group_kind)
             ),
         )
         .with_(concurrency=_CONCURRENCY)
@@ -123,5 +123,5 @@ def controller(
     )
 
 
-def _kinds(rows: tuple[EngineRow, ...], *, made: bool) -> set[Kind[Object]]:
-    return {kind for row in rows for kind in (row.engine.makes if made else row.engine.reads)}
+def _kinds(rows: tuple[EngineRow, ...], *, created: bool) -> set[Kind[Object]]:
+    return {kind for row in rows for kind in (row.engine.makes if created else row.engine.reads)}

@@ -18,8 +18,8 @@ from prometheus_client import Counter, Histogram
 from konverge.clock import from_rfc3339
 from konverge.crds.ops_v1alpha1 import EngineName, Operation, OperationStatus, OperationType, Phase
 from konverge.objects import Object
-from konverge.reconcilers.apps.operations.conflicts import TERMINAL
 from konverge.reconcilers.apps.operations.engines.registry import ROWS
+from konverge.reconcilers.apps.operations.waiting.conflicts import TERMINAL
 from konverge.reconcilers.apps.operations.words import BlockedReason, MetricName, OpCondition
 
 if TYPE_CHECKING:
@@ -107,10 +107,10 @@ class OperationMetrics:
     @classmethod
     def within(cls, metrics: Metrics) -> OperationMetrics:
         """Return the instruments of a `Metrics`."""
-        found = metrics.shared.get(cls)
-        if not isinstance(found, cls):
-            found = metrics.shared[cls] = cls(metrics)
-        return found
+        collector = metrics.shared.get(cls)
+        if not isinstance(collector, cls):
+            collector = metrics.shared[cls] = cls(metrics)
+        return collector
 
     def record(self, operation: Operation, draft: OperationStatus | None, now: datetime) -> None:
         """Count the step of an Operation in a reconcile: a start, or an end."""

@@ -14,15 +14,15 @@ def moment(text: str | None, now: datetime, *, otherwise: datetime) -> datetime:
     """Return a time that is not in the future; `otherwise` in place of an impossible time.
 
     >>> from datetime import UTC
-    >>> made, now = datetime(2030, 1, 1, tzinfo=UTC), datetime(2031, 1, 1, tzinfo=UTC)
-    >>> moment("9999-12-31T23:59:59Z", now, otherwise=made).year
+    >>> created, now = datetime(2030, 1, 1, tzinfo=UTC), datetime(2031, 1, 1, tzinfo=UTC)
+    >>> moment("9999-12-31T23:59:59Z", now, otherwise=created).year
     2030
     """
     try:
-        found = otherwise if text is None else from_rfc3339(text)
+        time = otherwise if text is None else from_rfc3339(text)
     except (ValueError, OverflowError):
         return otherwise
-    return found if found <= now else otherwise
+    return time if time <= now else otherwise
 
 
 class LocalStarts:
@@ -43,11 +43,11 @@ class LocalStarts:
         >>> [starts.of("a", "2030-01-02T00:00:00Z", future, at).hour for at in (now, later)]
         [0, 0]
         """
-        found = moment(text, now, otherwise=created or now)
-        if found > now:
+        time = moment(text, now, otherwise=created or now)
+        if time > now:
             return self._first_seen.setdefault(uid, now)
         self._first_seen.pop(uid, None)
-        return found
+        return time
 
     def forget(self, uid: str) -> None:
         """Forget an Operation that has ended."""

@@ -48,10 +48,10 @@ _STARTING: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
 """Reasons of a waiting container that name no cause."""
 
 
-def account_of(made: Object) -> str:
+def account_of(object_: Object) -> str:
     """Return the service account that the object names for its pods, "" if it names none."""
     for path in (("spec", "template", "spec", "serviceAccountName"), ("spec", "serviceAccountName")):
-        name = made.get(*path)
+        name = object_.get(*path)
         if isinstance(name, str) and name:
             return name
     return ""
@@ -80,14 +80,14 @@ def _newest_pod(job: Object, pods: Iterable[Object]) -> Object | None:
     return max(own, key=lambda pod: (_created(pod), pod.name), default=None)
 
 
-def _created(found: Object) -> str:
-    return str(found.get("metadata", "creationTimestamp", default="") or "")
+def _created(object_: Object) -> str:
+    return str(object_.get("metadata", "creationTimestamp", default="") or "")
 
 
 def _newest(events: Iterable[Object], about: Object) -> Object | None:
     uid = about.metadata.uid
-    found = [event for event in events if event.get("involvedObject", "uid") == uid]
-    return max(found, key=lambda one: (_moment(one), one.name), default=None)
+    events_about = [event for event in events if event.get("involvedObject", "uid") == uid]
+    return max(events_about, key=lambda event: (_moment(event), event.name), default=None)
 
 
 def _moment(event: Object) -> str:
@@ -131,23 +131,23 @@ def _mappings(value: Any) -> list[Mapping[str, Any]]:
 # --- the reads -------------------------------------------------------------------------------------------------------------------
 
 
-async def account_missing(made: Object, ctx: Context[Operation]) -> EngineBlocked | None:
+async def account_missing(object_: Object, ctx: Context[Operation]) -> EngineBlocked | None:
     """Return the blockade of an Operation whose pods would run as an account that does not exist.
 
     Without the right to read accounts the check is left out; the missing account is then a cause without pods.
     """
-    name = account_of(made)
+    name = account_of(object_)
     if not name:
         return None
     try:
-        found = await ctx.live(SERVICE_ACCOUNT).find(made.namespace, name)
+        account = await ctx.live(SERVICE_ACCOUNT).find(object_.namespace, name)
     except Forbidden:
         return None
-    if found is not None:
+    if account is not None:
         return None
     message = (
-        f"ServiceAccount {made.namespace}/{name}, as which the pods run, does not exist; create it: "
-        f"kubectl create serviceaccount {name} -n {made.namespace}"
+        f"ServiceAccount {object_.namespace}/{name}, as which the pods run, does not exist; create it: "
+        f"kubectl create serviceaccount {name} -n {object_.namespace}"
     )
     return EngineBlocked(BlockedReason.DEPENDENCY_MISSING, message)
 

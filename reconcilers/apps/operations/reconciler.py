@@ -1,12 +1,11 @@
-"""The reconciler of Operations: the async shell around the pure decisions of this folder.
+"""The reconciler of Operations: selects the phase of an Operation, and executes the plan of its phase.
 
-`reconcile` of an Operation that has ended only deletes it when it is due. Before the start (`start.py`): preconditions, then the hold on
-the target (a compare-and-swap, `lease.py`), then the name of the engine's object in the status. After the start (`follow.py`): the
-object is created if it was not, and its state is reported until it ends. `finalize`: an Operation that runs is cancelled; its end releases
-the finalizer.
+`reconcile` of an Operation that has ended only deletes it when it is due. Before the start (`waiting`): preconditions, then the hold on
+the target (a compare-and-swap), then the name of the engine's object in the status. After the start (`running`): the object is created if
+it was not, and its state is reported until it ends. `finalize`: an Operation that runs is cancelled; its end releases the finalizer.
 
 Guarantees
-- Level-triggered: a reconcile can be killed at any point and repeated, and no engine works twice for one Operation (`follow.py`).
+- Level-triggered: a reconcile can be killed at any point and repeated, and no engine works twice for one Operation (`running`).
 - A terminal phase is final; neither its target nor other Operations are read again.
 - Nothing is written at rest.
 """
@@ -22,20 +21,21 @@ from konverge.errors import Forbidden, RetryAfter
 from konverge.metrics import Metrics
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.apps.operations import report
-from konverge.reconcilers.apps.operations.conflicts import contestant_of
+from konverge.reconcilers.apps.operations.delays import LOOK_AGAIN
 from konverge.reconcilers.apps.operations.engine_request import Engines
 from konverge.reconcilers.apps.operations.engines.registry import ROWS, EngineRow
-from konverge.reconcilers.apps.operations.follow import LOOK_AGAIN, follow
 from konverge.reconcilers.apps.operations.history import beyond_limit, expiry
 from konverge.reconcilers.apps.operations.indexes import ENDED, target_key
 from konverge.reconcilers.apps.operations.kinds import VIEW
-from konverge.reconcilers.apps.operations.lease import give_turn_back
 from konverge.reconcilers.apps.operations.metrics import OperationMetrics
 from konverge.reconcilers.apps.operations.moments import Memory
 from konverge.reconcilers.apps.operations.report import OpPlan
+from konverge.reconcilers.apps.operations.running.give_up import cancelled
+from konverge.reconcilers.apps.operations.running.reconciler import reconcile_running
 from konverge.reconcilers.apps.operations.settings import OperationSettings
-from konverge.reconcilers.apps.operations.start import start
-from konverge.reconcilers.apps.operations.stop import cancelled
+from konverge.reconcilers.apps.operations.waiting.conflicts import contestant_of
+from konverge.reconcilers.apps.operations.waiting.lease import give_turn_back
+from konverge.reconcilers.apps.operations.waiting.reconciler import reconcile_waiting
 from konverge.reconcilers.apps.settings import Settings
 from konverge.reconcilers.shared.delays import READ_AGAIN, SHORTEST_WAIT
 
@@ -91,7 +91,7 @@ class OperationReconciler:
             self._memory.forget(operation.metadata.uid)
             return Done()
         try:
-            plan = await follow(operation, self.engines, self._memory, ctx)
+            plan = await reconcile_running(operation, self.engines, self._memory, ctx)
         except Forbidden as error:
             await self._report_missing_right(operation, error, ctx)
             raise
@@ -117,10 +117,10 @@ class OperationReconciler:
 
     async def _step(self, operation: Operation, ctx: Context[Operation]) -> OpPlan:
         if operation.status.started_at is not None:
-            return await follow(operation, self.engines, self._memory, ctx)
+            return await reconcile_running(operation, self.engines, self._memory, ctx)
         if operation.asked_to_cancel:
             return report.ended(cancelled("cancelled before it started"), operation.status, ctx.now())
-        return await start(operation, self.engines, self._memory, ctx)
+        return await reconcile_waiting(operation, self.engines, self._memory, ctx)
 
     async def _keep(self, operation: Operation, ctx: Context[Operation]) -> Outcome:
         """Delete the Operation when its ttl ends, or when enough younger Operations of its target have ended."""

@@ -241,9 +241,9 @@ def restated(operation: Operation) -> OpPlan:
     """Return the plan of an Operation that has ended: the same conditions, for the present generation."""
     running = _condition(OpCondition.RUNNING, False, RunningReason.FINISHED)
     kept = [
-        ConditionUpdate(one.type, one.is_true, one.reason, one.message)
-        for one in operation.conditions
-        if one.type in _KEPT and one.status != "Unknown"
+        ConditionUpdate(condition.type, condition.is_true, condition.reason, condition.message)
+        for condition in operation.conditions
+        if condition.type in _KEPT and condition.status != "Unknown"
     ]
     return Plan(set_conditions=(running, *kept))
 

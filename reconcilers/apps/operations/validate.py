@@ -12,8 +12,8 @@ from datetime import datetime
 
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.objects import Object
-from konverge.reconcilers.apps.operations.decide import request_for, target_of
 from konverge.reconcilers.apps.operations.edits import edit_refusal
+from konverge.reconcilers.apps.operations.engine_request import request_for, target_of
 from konverge.reconcilers.apps.operations.engines.engine import Edit, ObjectRef, Refused, Related, Target
 from konverge.reconcilers.apps.operations.engines.registry import EngineRow, row_of
 from konverge.reconcilers.apps.operations.kinds import INSTANCE
@@ -44,15 +44,15 @@ def refusal(
         return SpecRefusal(AcceptedReason.VALIDATION_FAILED, message)
     row = row_of(spec.type, spec.engine, rows)
     if row is None:
-        there = ", ".join(sorted(f"{one.type} by {one.engine.name}" for one in rows))
+        known = ", ".join(sorted(f"{other.type} by {other.engine.name}" for other in rows))
         return SpecRefusal(
             AcceptedReason.CAPABILITY_MISSING,
-            f"no engine {spec.engine} performs a {spec.type} here; there are: {there}",
+            f"no engine {spec.engine} performs a {spec.type} here; there are: {known}",
         )
     target = Target(operation.namespace, spec.target_ref.name, "")
-    made = row.engine.render(request_for(operation, target, settings, now))
-    if isinstance(made, Refused) and made.reason == FailedReason.VALIDATION_FAILED:
-        return SpecRefusal(AcceptedReason.VALIDATION_FAILED, made.message)
+    rendered = row.engine.render(request_for(operation, target, settings, now))
+    if isinstance(rendered, Refused) and rendered.reason == FailedReason.VALIDATION_FAILED:
+        return SpecRefusal(AcceptedReason.VALIDATION_FAILED, rendered.message)
     return None
 
 
@@ -73,7 +73,7 @@ def target_refusal(
         return ""
     ref = ObjectRef(INSTANCE, instance.namespace, instance.name)
     asked = request_for(operation, target_of(instance), settings, now, Related({ref: instance.to_dict()}))
-    made = row.engine.render(asked)
-    if isinstance(made, Refused):
-        return made.message
-    return edit_refusal(instance, made, instances, new_only=True) if isinstance(made, Edit) else ""
+    rendered = row.engine.render(asked)
+    if isinstance(rendered, Refused):
+        return rendered.message
+    return edit_refusal(instance, rendered, instances, new_only=True) if isinstance(rendered, Edit) else ""

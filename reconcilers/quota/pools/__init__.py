@@ -2,7 +2,7 @@
 
 observe          caches -> PoolObservation
 allocate         which claims are allocated, and what each namespace gets (pure); release: when a released amount is free again;
-                 in_use: which claims pods use
+                 in_use: which claims pods use; listed_claims: the room in the pool's status
 decide           the writes of an allocation, their order, and the outcome (pure)
 render           the ResourceQuota, status and conditions of a pool (pure)
 act              applies ResourceQuotas: the response decides which claims stay allocated

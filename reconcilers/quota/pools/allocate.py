@@ -32,17 +32,13 @@ from konverge.reconcilers.quota.claims.decision import (
 )
 from konverge.reconcilers.quota.claims.queue import blocked_by_older, in_queue_order, position
 from konverge.reconcilers.quota.pools.in_use import covering
+from konverge.reconcilers.quota.pools.listed_claims import ListedClaims
 from konverge.reconcilers.quota.pools.observe import PoolObservation
 from konverge.reconcilers.quota.pools.release import NamespaceHold, NamespaceTarget, hold_of, summed
 from konverge.reconcilers.quota.views import AllocatedClaim, ClaimView, claim_hash
 from konverge.reconcilers.quota.words import Message, Semantics, join, not_claimable, queued, shortage
 
 __all__ = ["PoolAllocation", "allocate"]
-
-_ENTRY_BYTES = 51
-_AMOUNT_BYTES = 6
-_NAMESPACE_BYTES = 8
-"""Size of the JSON around an entry's name, namespace and uid, around an amount's resource and digits, and around a namespace's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,10 +106,7 @@ class _Allocator:
         for hold in self.hold.values():
             for resource, held in hold.held.items():
                 self.free[resource] -= held
-        self.listed: dict[str, list[AllocatedClaim]] = {}
-        self.count = 0
-        self._bytes = -1
-        self._bytes_in: dict[str, int] = {}
+        self.listed = ListedClaims(observed, self._held_beyond_claims)
         self.decisions: dict[str, ClaimDecision] = {}
         self.waiting: dict[str, tuple[int, int]] = {}
         self.spent_releases: list[ClaimView] = []
@@ -138,6 +131,12 @@ class _Allocator:
             lost=observed.recorded.lost,
             unconfirmed=namespace in observed.unconfirmed,
         )
+
+    def _held_beyond_claims(self) -> Iterable[Amounts]:
+        """Yield the held amounts of each namespace that exceed its claims."""
+        for namespace, hold in self.hold.items():
+            claimed = self.claimed[namespace]
+            yield {resource: held for resource, held in hold.held.items() if held > claimed.get(resource, 0)}
 
     # --- the claims ----------------------------------------------------------------------------------------------------------
 
@@ -278,11 +277,11 @@ class _Allocator:
                 )
                 for resource, available in short.items()
             )
-        if self.count >= self.observed.max_claims or self._bytes_left() < self._entry_bytes(claim.namespace, claim):
+        if not self.listed.has_room_for(claim):
             self.status_full = True
-            return too_many(self.count)
-        if self._namespace_share_is_full(claim):
-            return too_many_in_namespace(claim.namespace, len(self.listed[claim.namespace]))
+            return too_many(self.listed.count)
+        if self.listed.exceeds_share(claim):
+            return too_many_in_namespace(claim.namespace, len(self.listed.by_namespace[claim.namespace]))
         self._allocate(claim)
         return BOUND
 
@@ -323,47 +322,8 @@ class _Allocator:
         entry = self.recorded.get(claim.uid)
         if entry is None or entry.name != claim.name or entry.amounts != claim.amounts:
             entry = AllocatedClaim(claim.name, claim.uid, claim.amounts)
-        self.listed.setdefault(claim.namespace, []).append(entry)
-        self.count += 1
-        if self._bytes >= 0:
-            self._bytes += self._entry_bytes(claim.namespace, entry)
-        if claim.namespace in self._bytes_in:
-            self._bytes_in[claim.namespace] += self._entry_bytes(claim.namespace, entry)
+        self.listed.add(claim.namespace, entry)
         self.decisions[claim.uid] = BOUND
-
-    def _bytes_left(self) -> int:
-        """Return how many bytes of the status are left for further claims; counted lazily, since most pools are far below the limit."""
-        if self._bytes < 0:
-            self._bytes = sum(
-                self._entry_bytes(namespace, entry) for namespace, entries in self.listed.items() for entry in entries
-            )
-            self._bytes += sum(len(namespace) + _NAMESPACE_BYTES for namespace in self.observed.selected)
-            for namespace, hold in self.hold.items():
-                claimed = self.claimed[namespace]
-                self._bytes += self._amounts_bytes(
-                    {r: held for r, held in hold.held.items() if held > claimed.get(r, 0)}
-                )
-        return self.observed.max_status_bytes - self._bytes
-
-    def _namespace_share_is_full(self, claim: ClaimView) -> bool:
-        """Whether another claim would exceed one namespace's part of the list."""
-        listed, share = self.listed.get(claim.namespace), self.observed.namespace_share
-        if listed is None or share >= 1:
-            return False
-        if claim.namespace not in self._bytes_in:
-            self._bytes_in[claim.namespace] = sum(self._entry_bytes(claim.namespace, entry) for entry in listed)
-        size = self._bytes_in[claim.namespace] + self._entry_bytes(claim.namespace, claim)
-        return len(listed) + 1 > self.observed.max_claims * share or size > self.observed.max_status_bytes * share
-
-    def _entry_bytes(self, namespace: str, claim: ClaimView | AllocatedClaim) -> int:
-        """Return the bytes that a claim takes in the status of its pool."""
-        return _ENTRY_BYTES + len(namespace) + len(claim.name) + len(claim.uid) + self._amounts_bytes(claim.amounts)
-
-    def _amounts_bytes(self, amounts: Mapping[str, int]) -> int:
-        return sum(
-            _AMOUNT_BYTES + len(resource) + len(self._in_pools_format(resource, amount))
-            for resource, amount in amounts.items()
-        )
 
     # --- the result ----------------------------------------------------------------------------------------------------
 
@@ -377,7 +337,7 @@ class _Allocator:
         return PoolAllocation(
             claims={
                 namespace: tuple(sorted(entries, key=lambda entry: (entry.name, entry.uid)))
-                for namespace, entries in sorted(self.listed.items())
+                for namespace, entries in sorted(self.listed.by_namespace.items())
             },
             releasing=releasing,
             quotas={namespace: each.hard for namespace, each in wanted.items()},
@@ -411,9 +371,6 @@ class _Allocator:
     def _in_claims_format(self, claim: ClaimView, resource: str, amount: int) -> str:
         """Format an amount like the claim's own request, for messages to its owner."""
         return show(resource, amount, self.pool.hard, claim.formats.get(resource))
-
-    def _in_pools_format(self, resource: str, amount: int) -> str:
-        return show(resource, amount, self.pool.hard)
 
 
 def _tracked_namespaces(observed: PoolObservation) -> Iterable[str]:

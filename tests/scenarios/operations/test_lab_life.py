@@ -19,8 +19,8 @@ from apps.operations import FREE, JOB, JOBS_FOR_ALL, Operations, has_object, pha
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.reconcilers import apps
-from konverge.reconcilers.apps.operations.approval import claim_for
 from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.reconcilers.apps.operations.waiting.approval import claim_for
 from konverge_testing import Lab, install_crds
 from konverge_testing.flux import HelmController, World, flux_crds
 

@@ -27,9 +27,9 @@ from konverge.clock import wall_clock
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import CANCEL, Operation
 from konverge.errors import Invalid
-from konverge.reconcilers.apps.operations.approval import claim_for, spec_digest
 from konverge.reconcilers.apps.operations.engines.registry import ROWS
 from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.reconcilers.apps.operations.waiting.approval import claim_for, spec_digest
 from konverge_testing.apiserver.faults.rules import Match, Refuse, Rule
 from konverge_testing.loop import CLOCK_ERROR
 

@@ -21,7 +21,7 @@ from apps.rights import LACKING, NarrowShop, deny, grant
 from konverge.clock import rfc3339, wall_clock
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import kind
-from konverge.reconcilers.apps.operations.turns import LEASE, holders_of, lease_name
+from konverge.reconcilers.apps.operations.waiting.turns import LEASE, holders_of, lease_name
 from konverge_testing import Lab
 from konverge_testing.apiserver.faults.rules import Match, Refuse, Rule
 from konverge_testing.argo import Step

@@ -16,7 +16,7 @@ from apps.operations import COMMAND, Operations, has_object, phase, shows
 from konverge.clock import wall_clock
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
-from konverge.reconcilers.apps.operations.approval import claim_for, spec_digest
+from konverge.reconcilers.apps.operations.waiting.approval import claim_for, spec_digest
 from konverge.reconcilers.apps.operations.words import OpAnnotation
 from konverge_testing import Lab, install_crds
 from konverge_testing.volsync import volsync_crds

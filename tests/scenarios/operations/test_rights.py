@@ -15,7 +15,7 @@ from apps.rights import LACKING, NarrowShop, deny, grant
 
 from konverge.clock import from_rfc3339, rfc3339, wall_clock
 from konverge.crds.ops_v1alpha1 import Operation
-from konverge.reconcilers.apps.operations.turns import LEASE, holders_of, lease_name
+from konverge.reconcilers.apps.operations.waiting.turns import LEASE, holders_of, lease_name
 from konverge.reconcilers.apps.operations.words import OpAnnotation
 from konverge_testing import Lab
 

@@ -12,7 +12,7 @@ from apps.operations import FREE, JOB, JOBS_FOR_ALL, Operations, completed, phas
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
-from konverge.reconcilers.apps.operations.turns import LEASE, holders_of, lease_name
+from konverge.reconcilers.apps.operations.waiting.turns import LEASE, holders_of, lease_name
 from konverge.reconcilers.apps.operations.words import OpAnnotation
 from konverge_testing.apiserver.faults.rules import Match, Refuse, Rule, Stale
 

@@ -15,11 +15,11 @@ from konverge.crds.ops_v1alpha1 import Operation
 from konverge.errors import Invalid
 from konverge.kinds import kind
 from konverge.objects import Object
-from konverge.reconcilers.apps.operations.decide import request_for
+from konverge.reconcilers.apps.operations.engine_request import request_for
 from konverge.reconcilers.apps.operations.engines.engine import Target, child_name
 from konverge.reconcilers.apps.operations.install import controller
 from konverge.reconcilers.apps.operations.metrics import OperationMetrics
-from konverge.reconcilers.apps.operations.turns import LEASE, holders_of, lease_name
+from konverge.reconcilers.apps.operations.waiting.turns import LEASE, holders_of, lease_name
 from konverge.reconcilers.apps.operations.words import OpAnnotation, OpLabel
 from konverge.runtime import Manager, ManagerSettings
 from konverge_testing import Lab, install_crds

@@ -10,7 +10,7 @@ import msgspec
 from apps.job_controller import at_work as job_works
 
 from konverge.objects import Object
-from konverge.reconcilers.apps.operations.conflicts import TERMINAL
+from konverge.reconcilers.apps.operations.waiting.conflicts import TERMINAL
 from konverge_testing import Lab
 
 NAME = "ops.vworkspace.io/operation-name"

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from konverge.crds.ops_v1alpha1 import Operation
-from konverge.reconcilers.apps.operations.approval import lacking_approval
 from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.reconcilers.apps.operations.waiting.approval import lacking_approval
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from konverge.crds.ops_v1alpha1 import OperationType
-from konverge.reconcilers.apps.operations.conflicts import conflicting
+from konverge.reconcilers.apps.operations.waiting.conflicts import conflicting
 
 TYPES = get_args(OperationType)
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "operations.md"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from konverge.reconcilers.apps.operations.windows import BadWindow, next_opening, opened_at, parse_windows
+from konverge.reconcilers.apps.operations.waiting.windows import BadWindow, next_opening, opened_at, parse_windows
 
 NIGHTS = "Sat,Sun 22:00-06:00 Europe/Berlin"
 SPRING, AUTUMN = "Sun 01:30-03:30 Europe/Berlin", "Sun 01:30-03:30 Europe/Berlin"

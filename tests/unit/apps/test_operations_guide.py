@@ -20,8 +20,8 @@ from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import EngineName, Operation
 from konverge.objects import Object
-from konverge.reconcilers.apps.operations.policy import check_policy
 from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.reconcilers.apps.operations.waiting.policy import check_policy
 from konverge_testing import Lab
 
 ROOT = Path(__file__).parents[3]

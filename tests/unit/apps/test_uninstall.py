@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from konverge.reconcilers.apps.uninstall import RemainingChildren, UninstallStep, next_step
+from konverge.reconcilers.apps.observe import RemainingChildren
+from konverge.reconcilers.apps.uninstall import UninstallStep, next_step
 
 PATIENCE = timedelta(minutes=10)
 

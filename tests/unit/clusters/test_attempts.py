@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from random import Random
 
 from konverge.reconcilers.clusters.attempts import Attempts
-from konverge.reconcilers.clusters.journal import JournalEntry
+from konverge.reconcilers.clusters.give_up import job_to_give_up
+from konverge.reconcilers.clusters.journal import Journal, JournalEntry
 
 
 def entry(job_id: str) -> JournalEntry:
@@ -69,3 +71,11 @@ def test_attempts_of_jobs_that_are_no_longer_offered_are_forgotten() -> None:
         (False, False),
         (True, True),
     ]
+
+
+def test_the_oldest_job_that_has_waited_too_long_is_given_up() -> None:
+    attempts, journal = Attempts(Shortest()), Journal().accepted((entry("a"), entry("b"), entry("c")))
+    for job_id, now in (("a", 2.0), ("b", 1.0), ("c", 3.0)):
+        attempts.placed([job_id], now=now)
+    chosen = [job_to_give_up(journal, attempts, timedelta(seconds=10), now) for now in (10.9, 11.0, 12.0)]
+    assert chosen == [None, entry("b"), entry("a")]

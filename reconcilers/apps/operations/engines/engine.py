@@ -282,9 +282,9 @@ def child_name(request: EngineRequest) -> str:
     """Return the name of an object in the Operation's namespace: the Operation's name and a digest of its UID, at most 63 characters.
 
     >>> from datetime import UTC
-    >>> made = datetime(2030, 1, 1, tzinfo=UTC)
+    >>> created = datetime(2030, 1, 1, tzinfo=UTC)
     >>> target = Target("web", "shop", "1")
-    >>> child_name(EngineRequest(ObjectKey("web", "nightly"), "2", made, "Backup", {}, target, OperationSettings()))
+    >>> child_name(EngineRequest(ObjectKey("web", "nightly"), "2", created, "Backup", {}, target, OperationSettings()))
     'nightly-d4735e3a26'
     """
     tail = f"-{hashlib.sha256(request.uid.encode()).hexdigest()[:10]}"

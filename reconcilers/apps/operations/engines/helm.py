@@ -159,10 +159,13 @@ class HelmEngine:
         undone = _undone(request, instance)
         if undone:
             return _failed(FailedReason.SPEC_CHANGED, f"{undone} was changed again before the release reached it")
-        found = {
-            one.type: one for one in instance.conditions if (one.observed_generation or 0) >= (request.generation or 1)
+        generation = request.generation or 1
+        conditions = {
+            condition.type: condition
+            for condition in instance.conditions
+            if (condition.observed_generation or 0) >= generation
         }
-        ready, blocked = found.get(InstanceCondition.READY), found.get(InstanceCondition.BLOCKED)
+        ready, blocked = conditions.get(InstanceCondition.READY), conditions.get(InstanceCondition.BLOCKED)
         if blocked is not None and blocked.is_true:
             if blocked.reason == InstanceBlocked.MISSING_DEPENDENCIES:
                 waits = EngineBlocked(BlockedReason.DEPENDENCY_MISSING, blocked.message)
@@ -173,14 +176,14 @@ class HelmEngine:
         if ready is None or ready.reason == Ready.RECONCILING:
             message = "the spec was edited" if ready is None or not ready.message else ready.message
             return Observation(EngineState.ACCEPTED, RunningReason.ENGINE_NOT_STARTED, message)
-        working = found.get(InstanceCondition.RECONCILING)
+        working = conditions.get(InstanceCondition.RECONCILING)
         rests = working is None or not working.is_true
         if ready.is_true and rests:
             message = f"the release runs {instance.get('spec', 'chart', 'version')}"
             return Observation(
                 EngineState.SUCCEEDED, SucceededReason.ENGINE_COMPLETED, message, outputs=_revision(request)
             )
-        stalled = found.get(InstanceCondition.STALLED)
+        stalled = conditions.get(InstanceCondition.STALLED)
         if not ready.is_true and rests and ready.reason in _GAVE_UP:
             return _failed(ready.reason, ready.message)
         if not ready.is_true and rests and stalled is not None and stalled.is_true:
@@ -214,13 +217,13 @@ def _undone(request: EngineRequest, instance: Object) -> str:
     return "spec.values.inline" if patch and not _keeps(instance.get("spec", "values", "inline"), patch) else ""
 
 
-def _keeps(found: Any, patch: Any) -> bool:
+def _keeps(stored: Any, patch: Any) -> bool:
     """Tell whether a JSON merge patch would change nothing."""
     if isinstance(patch, Mapping):
-        return isinstance(found, Mapping) and all(
-            found.get(key) is None if value is None else _keeps(found.get(key), value) for key, value in patch.items()
+        return isinstance(stored, Mapping) and all(
+            stored.get(key) is None if value is None else _keeps(stored.get(key), value) for key, value in patch.items()
         )
-    return isinstance(found, bool) == isinstance(patch, bool) and bool(found == patch)  # True == 1 in Python
+    return isinstance(stored, bool) == isinstance(patch, bool) and bool(stored == patch)  # True == 1 in Python
 
 
 def _left(request: EngineRequest, now: datetime) -> timedelta | None:
@@ -229,8 +232,8 @@ def _left(request: EngineRequest, now: datetime) -> timedelta | None:
     The condition Reconciling names the action from its begin to its last write. The instance repeats the result a moment later. A repeated
     attempt of a release that has failed is not waited for: Flux may repeat it for ever.
     """
-    found = request.related.find(_release(request))
-    release = None if found is None else FluxRelease.of(Object(dict(found)))
+    stored = request.related.find(_release(request))
+    release = None if stored is None else FluxRelease.of(Object(dict(stored)))
     if release is None:
         return None
     if not release.reconciling:

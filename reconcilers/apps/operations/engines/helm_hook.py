@@ -130,10 +130,10 @@ class HelmHookJobEngine(RunsOneJob):
             )
         try:
             hooks = hooks_of(str((secret.get("data") or {}).get("release", "")))
-            hook = next((one for one in hooks if one.get("name") == name), None)
+            hook = next((entry for entry in hooks if entry.get("name") == name), None)
             if hook is None:
-                there = sorted(str(one.get("name")) for one in hooks if one.get("kind") == JOB.kind)
-                message = f"the release has no hook {name}; its hooks that are Jobs: {', '.join(there) or 'none'}"
+                jobs = sorted(str(entry.get("name")) for entry in hooks if entry.get("kind") == JOB.kind)
+                message = f"the release has no hook {name}; its hooks that are Jobs: {', '.join(jobs) or 'none'}"
                 return Refused(message, FailedReason.HOOK_NOT_FOUND)
             if hook.get("kind") != JOB.kind:
                 return Refused(
@@ -170,13 +170,13 @@ def _clone(hook: Mapping[str, Any], name: str, limits: Mapping[str, Any], reques
         spec.pop(field, None)
     template = spec["template"]
     template["metadata"] = _untied(template.get("metadata"))
-    made = _untied(metadata)
-    labels = {**(made.get("labels") or {}), OpLabel.HOOK_NAME: label_value(name)}
+    untied = _untied(metadata)
+    labels = {**(untied.get("labels") or {}), OpLabel.HOOK_NAME: label_value(name)}
     job = JOB.new(
         child_name(request),
         request.operation.namespace,
         labels=labels,
-        annotations=made.get("annotations") or None,
+        annotations=untied.get("annotations") or None,
         spec={**spec, **limits},
     )
     return Rendered(job, kept=timedelta(seconds=limits["ttlSecondsAfterFinished"]))
@@ -211,19 +211,19 @@ def _escape(pod: Any) -> str:
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def _is_bounded(value: Any) -> bool:
     """Tell whether a value, written out without aliases, has at most `_MOST_VALUES` values."""
     left, waiting = _MOST_VALUES, [value]
     while waiting and left > 0:
-        one = waiting.pop()
+        part = waiting.pop()
         left -= 1
-        if isinstance(one, dict):
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
+        if isinstance(part, dict):
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
     return not waiting
 
 

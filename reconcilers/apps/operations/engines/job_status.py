@@ -39,7 +39,11 @@ _SUSPENDED: Final = PatchChild({"spec": {"suspend": True}})
 def observe_job(job: Mapping[str, Any], *, asked_to_cancel: bool) -> Observation:
     """Return the state that a Job shows."""
     metadata, status = job.get("metadata") or {}, job.get("status") or {}
-    found = {one["type"]: one for one in status.get("conditions") or () if one.get("status") == "True"}
+    conditions = {
+        condition["type"]: condition
+        for condition in status.get("conditions") or ()
+        if condition.get("status") == "True"
+    }
     name, namespace = str(metadata.get("name", "")), str(metadata.get("namespace", ""))
     outputs, logs = {"jobName": name}, LogsRef(kind="Job", name=name, namespace=namespace)
 
@@ -49,18 +53,18 @@ def observe_job(job: Mapping[str, Any], *, asked_to_cancel: bool) -> Observation
     def text(condition: Mapping[str, Any]) -> str:
         return str(condition.get("message") or condition.get("reason") or "")
 
-    if "Complete" in found:
-        return seen(EngineState.SUCCEEDED, SucceededReason.ENGINE_COMPLETED, text(found["Complete"]))
-    if "Failed" in found:
-        failed = found["Failed"]
+    if "Complete" in conditions:
+        return seen(EngineState.SUCCEEDED, SucceededReason.ENGINE_COMPLETED, text(conditions["Complete"]))
+    if "Failed" in conditions:
+        failed = conditions["Failed"]
         return seen(EngineState.FAILED, str(failed.get("reason") or FailedReason.ENGINE_FAILED), text(failed))
-    if "SuccessCriteriaMet" in found:
-        return seen(EngineState.RUNNING, RunningReason.COMPLETING, text(found["SuccessCriteriaMet"]))
-    if "FailureTarget" in found:
-        return seen(EngineState.RUNNING, RunningReason.FAILING, text(found["FailureTarget"]))
+    if "SuccessCriteriaMet" in conditions:
+        return seen(EngineState.RUNNING, RunningReason.COMPLETING, text(conditions["SuccessCriteriaMet"]))
+    if "FailureTarget" in conditions:
+        return seen(EngineState.RUNNING, RunningReason.FAILING, text(conditions["FailureTarget"]))
     suspend = bool((job.get("spec") or {}).get("suspend"))
     at_work = bool(status.get("active") or status.get("terminating"))
-    if suspend and "Suspended" in found and not at_work:
+    if suspend and "Suspended" in conditions and not at_work:
         if asked_to_cancel:
             return seen(
                 EngineState.CANCELLED, CancelledReason.USER_CANCELLED, f"Job {name} is suspended, its pods ended"

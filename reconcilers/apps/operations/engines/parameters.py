@@ -32,10 +32,10 @@ class Parameters:
 
     def _found(self, *names: str) -> tuple[str, Any]:
         """Return the spelling that was written, of several allowed spellings, with its value."""
-        there = [name for name in names if self._given.get(name) is not None]
-        if len(there) > 1:
-            raise BadParameter(f"parameters.{there[0]} and parameters.{there[1]} mean the same; write one of them")
-        return (there[0], self._given[there[0]]) if there else (names[0], None)
+        given = [name for name in names if self._given.get(name) is not None]
+        if len(given) > 1:
+            raise BadParameter(f"parameters.{given[0]} and parameters.{given[1]} mean the same; write one of them")
+        return (given[0], self._given[given[0]]) if given else (names[0], None)
 
     def text(self, *names: str, required: bool = False) -> str:
         """Return a text, "" if it is absent."""
@@ -67,7 +67,7 @@ class Parameters:
         value = self._given.get(name)
         if value is None:
             return []
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
             raise BadParameter(f"parameters.{name} is not a list of texts; write a list of texts")
         return list(value)
 

@@ -107,7 +107,7 @@ def last_write(stored: Mapping[str, Any], now: datetime) -> datetime:
     """
     metadata = stored.get("metadata") or {}
     times = [entry.get("time") for entry in metadata.get("managedFields") or () if isinstance(entry, Mapping)]
-    found = [
+    moments = [
         from_rfc3339(text) for text in (*times, metadata.get("deletionTimestamp")) if isinstance(text, str) and text
     ]
-    return min(max(found, default=now), now)
+    return min(max(moments, default=now), now)

@@ -19,8 +19,8 @@ def excerpt(text: Any, longest: int = _LONGEST) -> str:
     >>> excerpt("StatusCode: 404, RequestID: Xv2+, HostID: 9G/j, NoSuchKey: at https://me:pw@s3/x")
     'StatusCode: 404, NoSuchKey: at https://s3/x'
     """
-    found = without_values(without_queries(_REQUEST_IDS.sub("", str(text or "")))).strip()
-    return found if len(found) <= longest else f"{found[: longest - 4]} ..."
+    cleaned = without_values(without_queries(_REQUEST_IDS.sub("", str(text or "")))).strip()
+    return cleaned if len(cleaned) <= longest else f"{cleaned[: longest - 4]} ..."
 
 
 def counted(number: int, noun: str) -> str:

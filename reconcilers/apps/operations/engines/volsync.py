@@ -99,8 +99,8 @@ class Retention(ParameterGroup):
 
     def wire(self) -> dict[str, Any]:
         """Return the field `retain`; its `last` is a text."""
-        found = self.model_dump(by_alias=True, exclude_none=True)
-        return {name: str(value) if name == "last" else value for name, value in found.items()}
+        fields = self.model_dump(by_alias=True, exclude_none=True)
+        return {name: str(value) if name == "last" else value for name, value in fields.items()}
 
 
 class VolSyncParameters(EngineParameters):
@@ -169,9 +169,9 @@ class VolSyncEngine:
         spec: dict[str, Any] = {"trigger": {"manual": request.uid}, parameters.repository.type: mover}
         if not into:
             spec["sourcePVC"] = parameters.pvc
-        made = self.kind(request).new(_name(request), request.operation.namespace, spec=spec)
+        replication = self.kind(request).new(_name(request), request.operation.namespace, spec=spec)
         # The VolumeSnapshot that is the result of such a destination is deleted with it.
-        return Rendered(made, {"replicationName": made.name}, owned=not (into and method == "Snapshot"))
+        return Rendered(replication, {"replicationName": replication.name}, owned=not (into and method == "Snapshot"))
 
     def observe(
         self,
@@ -215,14 +215,14 @@ class VolSyncEngine:
             message = "its spec.trigger.manual was changed, so VolSync will not report the end of this run"
             return Observation(EngineState.RUNNING, RunningReason.ENGINE_ERROR, message, outputs)
         if not begun:
-            found = Observation(EngineState.ACCEPTED, RunningReason.ENGINE_NOT_STARTED, "", outputs)
+            seen = Observation(EngineState.ACCEPTED, RunningReason.ENGINE_NOT_STARTED, "", outputs)
         elif asked_to_cancel:
-            found = Observation(EngineState.RUNNING, RunningReason.STOPPING, "", outputs)
+            seen = Observation(EngineState.RUNNING, RunningReason.STOPPING, "", outputs)
         elif (status.get("latestMoverStatus") or {}).get("result") == "Failed":
-            found = _mover_failed(request, status, outputs, _ran(from_rfc3339(str(begun)), started, now))
+            seen = _mover_failed(request, status, outputs, _ran(from_rfc3339(str(begun)), started, now))
         else:
-            found = Observation(EngineState.RUNNING, RunningReason.ENGINE_STARTED, "", outputs)
-        return found if found.state.final else _with_error(found, status, now)
+            seen = Observation(EngineState.RUNNING, RunningReason.ENGINE_STARTED, "", outputs)
+        return seen if seen.state.final else _with_error(seen, status, now)
 
     def lost(self, request: EngineRequest, *, asked_to_cancel: bool) -> Observation:
         """Return the end of an Operation whose object is missing."""
@@ -246,12 +246,12 @@ def _direction(request: EngineRequest) -> str:
 def _results(status: Mapping[str, Any]) -> dict[str, str]:
     """Return the outputs of a run that is over."""
     image = status.get("latestImage") or {}
-    found = {
+    outputs = {
         "lastSyncTime": status.get("lastSyncTime"),
         "latestImage": image.get("name") and f"{image.get('kind', '')}/{image['name']}",
         "snapshotName": image.get("name") if image.get("kind") == "VolumeSnapshot" else None,
     }
-    return {name: str(value) for name, value in found.items() if value}
+    return {name: str(value) for name, value in outputs.items() if value}
 
 
 def _awaits(request: EngineRequest, child: Mapping[str, Any]) -> bool:
@@ -282,19 +282,19 @@ def _mover_failed(
     return Observation(EngineState.RUNNING, RunningReason.MOVER_RETRYING, text, outputs, recheck_after=patience - ran)
 
 
-def _with_error(found: Observation, status: Mapping[str, Any], now: datetime) -> Observation:
+def _with_error(seen: Observation, status: Mapping[str, Any], now: datetime) -> Observation:
     """Add the error of the condition Synchronizing if it has lasted: VolSync shows an error for a moment in most runs."""
     conditions = status.get("conditions") or ()
     error = next((c for c in conditions if c.get("type") == "Synchronizing" and c.get("reason") == "Error"), None)
-    if error is None or found.reason == RunningReason.STOPPING:
-        return found
+    if error is None or seen.reason == RunningReason.STOPPING:
+        return seen
     lasted = now - from_rfc3339(str(error["lastTransitionTime"]))
     if lasted < _ERROR_GRACE:
         left = _ERROR_GRACE - max(lasted, timedelta(0))
-        return replace(found, recheck_after=min(left, found.recheck_after or left))
+        return replace(seen, recheck_after=min(left, seen.recheck_after or left))
     message = excerpt(error.get("message"))
     blocked = None
     if message.endswith("not found"):
         missing = BlockedReason.MISSING_SECRET if message.startswith("Secret ") else BlockedReason.DEPENDENCY_MISSING
         blocked = EngineBlocked(missing, message)
-    return replace(found, reason=RunningReason.ENGINE_ERROR, message=message, blocked=blocked)
+    return replace(seen, reason=RunningReason.ENGINE_ERROR, message=message, blocked=blocked)

@@ -172,8 +172,8 @@ class WorkflowEngine:
             spec["arguments"] = {"parameters": [{"name": n, "value": v} for n, v in parameters.arguments.items()]}
         if parameters.timeout_seconds is not None:
             spec["activeDeadlineSeconds"] = parameters.timeout_seconds
-        made = WORKFLOW.new(child_name(request), request.operation.namespace, spec=spec)
-        return Rendered(made, {"workflowName": made.name})
+        workflow = WORKFLOW.new(child_name(request), request.operation.namespace, spec=spec)
+        return Rendered(workflow, {"workflowName": workflow.name})
 
     def observe(
         self,
@@ -210,8 +210,8 @@ class WorkflowEngine:
             return _waiting(status, phase, outputs, logs, waited)
         if phase == "Succeeded":
             late = "it succeeded before the cancel reached it" if asked_to_cancel else ""
-            found = {**_parameters(status), **outputs}
-            return Observation(EngineState.SUCCEEDED, SucceededReason.ENGINE_COMPLETED, late, found, logs)
+            outputs = {**_parameters(status), **outputs}
+            return Observation(EngineState.SUCCEEDED, SucceededReason.ENGINE_COMPLETED, late, outputs, logs)
         if phase in ("Failed", "Error"):
             if asked_to_cancel and (child.get("spec") or {}).get("shutdown"):
                 message = excerpt(status.get("message")) or "it was shut down"
@@ -300,8 +300,8 @@ def _resumes_itself(status: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
 def _parameters(status: Mapping[str, Any]) -> dict[str, str]:
     """Return the global output parameters; Argo writes them last. Argo's smaller CRDs admit any shape."""
     outputs = status.get("outputs")
-    found = outputs.get("parameters") if isinstance(outputs, Mapping) else None
-    entries = [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
+    parameters = outputs.get("parameters") if isinstance(outputs, Mapping) else None
+    entries = [entry for entry in parameters if isinstance(entry, Mapping)] if isinstance(parameters, list) else []
     named = {
         excerpt(entry["name"], _LONGEST_OUTPUT): excerpt(entry.get("value"), _LONGEST_OUTPUT)
         for entry in entries

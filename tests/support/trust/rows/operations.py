@@ -15,7 +15,7 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.errors import Forbidden
 from konverge.kinds import kind
-from konverge.reconcilers.apps.operations.approval import claim_for
+from konverge.reconcilers.apps.operations.waiting.approval import claim_for
 from konverge_testing.argo import KINDS as ARGO
 from konverge_testing.velero import KINDS as VELERO_KINDS
 

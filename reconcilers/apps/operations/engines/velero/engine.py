@@ -120,7 +120,7 @@ class VeleroEngine:
 
 def _validations(request: EngineRequest) -> Iterator[datetime]:
     """Yield the last validation of the location by the server: once a minute by default, also while a Backup shows no progress."""
-    for ref, found in request.related.objects.items():
-        last = {} if found is None or ref.kind != BACKUP_STORAGE_LOCATION else found.get("status") or {}
+    for ref, location in request.related.objects.items():
+        last = {} if location is None or ref.kind != BACKUP_STORAGE_LOCATION else location.get("status") or {}
         with suppress(ValueError):
             yield from_rfc3339(str(last.get("lastValidationTime")))

@@ -46,7 +46,7 @@ def observe(
     phase = str(status.get("phase") or "")
     if phase in NOT_BEGUN:
         return _waiting(child, status, phase, outputs, now - started)
-    found = {**outputs, **_counts(status)}
+    counts = {**outputs, **_counts(status)}
     if phase not in _ENDS:
         late = "; Velero cannot stop it, its end is awaited" if asked_to_cancel else ""
         reason = RunningReason.RUNNING_WITH_ERRORS if phase in _RUNNING_WITH_ERRORS else RunningReason.ENGINE_STARTED
@@ -54,7 +54,7 @@ def observe(
     if phase == "Completed" or (phase == "PartiallyFailed" and tolerate):
         late = "; it had begun before it was cancelled" if asked_to_cancel else ""
         return Observation(
-            EngineState.SUCCEEDED, SucceededReason.ENGINE_COMPLETED, f"{phase}{_trouble(status)}{late}", found
+            EngineState.SUCCEEDED, SucceededReason.ENGINE_COMPLETED, f"{phase}{_trouble(status)}{late}", counts
         )
     if phase == "Deleting":
         if asked_to_cancel:
@@ -64,7 +64,7 @@ def observe(
         return Observation(
             EngineState.FAILED, FailedReason.BACKUP_DELETED, "the Backup is being deleted from its location", outputs
         )
-    return Observation(EngineState.FAILED, _FAILURES[phase], _failure(status, phase), found)
+    return Observation(EngineState.FAILED, _FAILURES[phase], _failure(status, phase), counts)
 
 
 def _waiting(
@@ -89,10 +89,10 @@ def _waiting(
 
 
 def _number(status: Mapping[str, Any], *path: str) -> int:
-    here: Any = status
+    value: Any = status
     for step in path:
-        here = here.get(step) if isinstance(here, Mapping) else None
-    return here if isinstance(here, int) else 0
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value if isinstance(value, int) else 0
 
 
 def _items(status: Mapping[str, Any]) -> int:
@@ -107,8 +107,8 @@ def _progress(status: Mapping[str, Any]) -> str:
 def _counts(status: Mapping[str, Any]) -> dict[str, str]:
     """Return the counts of an end as outputs; the warnings are the only sign of changed objects that a Restore did not overwrite."""
     counts = {"itemCount": _items(status), "warnings": _number(status, "warnings"), "errors": _number(status, "errors")}
-    found = {name: str(count) for name, count in counts.items() if count or name == "itemCount"}
-    return {**found, **({"expiration": str(status["expiration"])} if status.get("expiration") else {})}
+    texts = {name: str(count) for name, count in counts.items() if count or name == "itemCount"}
+    return {**texts, **({"expiration": str(status["expiration"])} if status.get("expiration") else {})}
 
 
 def _trouble(status: Mapping[str, Any]) -> str:

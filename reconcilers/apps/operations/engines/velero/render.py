@@ -71,8 +71,8 @@ def _namespace(request: EngineRequest) -> ObjectRef:
 
 def _namespace_uid(request: EngineRequest) -> str:
     """Return the UID of the target's namespace, "" if it was not read."""
-    found = request.related.find(_namespace(request)) or {}
-    return str(found.get("metadata", {}).get("uid") or "")
+    namespace = request.related.find(_namespace(request)) or {}
+    return str(namespace.get("metadata", {}).get("uid") or "")
 
 
 def _snapshot_class(name: str) -> ObjectRef:
@@ -81,15 +81,15 @@ def _snapshot_class(name: str) -> ObjectRef:
 
 def _unusable(request: EngineRequest, name: str, *, written: bool) -> EngineBlocked | None:
     """Return why a location cannot be used now. Velero would refuse the object for good instead of waiting."""
-    found = request.related.find(_location(request, name))
-    if found is None:
+    location = request.related.find(_location(request, name))
+    if location is None:
         message = f"BackupStorageLocation {request.settings.velero_namespace}/{name} does not exist; create it"
-    elif not _is_open_to(request.operation.namespace, found):
+    elif not _is_open_to(request.operation.namespace, location):
         remedy = "name another one in parameters.storageLocation" if written else "restore a Backup of another location"
         message = f"BackupStorageLocation {name} is not for this namespace; {remedy}"
-    elif written and found.get("spec", {}).get("accessMode") == "ReadOnly":
+    elif written and location.get("spec", {}).get("accessMode") == "ReadOnly":
         message = f"BackupStorageLocation {name} is read-only; name another one in parameters.storageLocation"
-    elif found.get("status", {}).get("phase") != "Available":
+    elif location.get("status", {}).get("phase") != "Available":
         message = f"BackupStorageLocation {name} is not Available; its status says why"
     else:
         return None
@@ -109,8 +109,8 @@ def backup_needs(request: EngineRequest) -> tuple[ObjectRef, ...]:
     if isinstance(parameters, Refused):
         return ()
     named = parameters.snapshot_class
-    found = (_namespace(request), _location(request, parameters.storage_location))
-    return (*found, _snapshot_class(named)) if named else found
+    needed = (_namespace(request), _location(request, parameters.storage_location))
+    return (*needed, _snapshot_class(named)) if named else needed
 
 
 def render_backup(request: EngineRequest) -> Rendered | Refused | EngineBlocked:
@@ -126,11 +126,11 @@ def render_backup(request: EngineRequest) -> Rendered | Refused | EngineBlocked:
         return _without_namespace(request)
     annotations = {OpAnnotation.NAMESPACE_UID: uid}
     if parameters.snapshot_class is not None:
-        found = request.related.find(_snapshot_class(parameters.snapshot_class))
-        if found is None:
+        snapshot_class = request.related.find(_snapshot_class(parameters.snapshot_class))
+        if snapshot_class is None:
             message = f"VolumeSnapshotClass {parameters.snapshot_class} does not exist; create it"
             return EngineBlocked(BlockedReason.MISSING_VOLUME_SNAPSHOT_CLASS, message)
-        annotations[f"{_CSI_CLASS}{found.get('driver', '')}"] = parameters.snapshot_class
+        annotations[f"{_CSI_CLASS}{snapshot_class.get('driver', '')}"] = parameters.snapshot_class
     spec = _given(
         includedNamespaces=(request.target.namespace,),
         includedResources=parameters.included_resources,
@@ -144,8 +144,8 @@ def render_backup(request: EngineRequest) -> Rendered | Refused | EngineBlocked:
         itemOperationTimeout=parameters.item_operation_timeout,
     )
     place = velero_place(request)
-    made = BACKUP.new(place.name, place.namespace, annotations=annotations, spec=spec)
-    return Rendered(made, {"backupName": made.name}, owned=False)
+    backup = BACKUP.new(place.name, place.namespace, annotations=annotations, spec=spec)
+    return Rendered(backup, {"backupName": backup.name}, owned=False)
 
 
 def _backup(request: EngineRequest, parameters: RestoreParameters) -> ObjectRef:
@@ -158,10 +158,10 @@ def restore_needs(request: EngineRequest) -> tuple[ObjectRef, ...]:
     if isinstance(parameters, Refused):
         return ()
     backup, namespace = _backup(request, parameters), _namespace(request)
-    found = request.related.find(backup)
-    if found is None or not _is_ours(request, found):
+    stored = request.related.find(backup)
+    if stored is None or not _is_ours(request, stored):
         return backup, namespace
-    return backup, namespace, _location(request, found.get("spec", {}).get("storageLocation") or "default")
+    return backup, namespace, _location(request, stored.get("spec", {}).get("storageLocation") or "default")
 
 
 def _is_ours(request: EngineRequest, backup: Mapping[str, Any]) -> bool:
@@ -214,24 +214,24 @@ def _refused(request: EngineRequest, parameters: RestoreParameters) -> Refused |
 
 
 def _unusable_backup(
-    request: EngineRequest, parameters: RestoreParameters, found: Mapping[str, Any] | None
+    request: EngineRequest, parameters: RestoreParameters, backup: Mapping[str, Any] | None
 ) -> Refused | EngineBlocked | None:
     """Return why the Backup cannot be restored. Velero itself starts a Restore of an unfinished one."""
     name = parameters.backup_name
-    if found is None:
+    if backup is None:
         return EngineBlocked(
             BlockedReason.DEPENDENCY_MISSING,
             f"there is no Backup {name}; name one from the outputs of another Operation",
         )
-    if not _is_ours(request, found):
+    if not _is_ours(request, backup):
         return Refused(
             f"parameters.backupName: Backup {name} was not made by an Operation of namespace {request.operation.namespace}; "
             "name one from the outputs of such an Operation"
         )
-    other = _of_another_life(request, name, found)
+    other = _of_another_life(request, name, backup)
     if other is not None:
         return other
-    phase = str(found.get("status", {}).get("phase") or "")
+    phase = str(backup.get("status", {}).get("phase") or "")
     if phase in _UNFINISHED:
         return EngineBlocked(
             BlockedReason.DEPENDENCY_MISSING, f"Backup {name} is not completed yet ({phase or 'not begun'})"
@@ -250,12 +250,12 @@ def render_restore(request: EngineRequest) -> Rendered | Refused | EngineBlocked
     refused = _refused(request, parameters)
     if refused is not None:
         return refused
-    found = request.related.find(_backup(request, parameters))
-    unusable = _unusable_backup(request, parameters, found)
+    backup = request.related.find(_backup(request, parameters))
+    unusable = _unusable_backup(request, parameters, backup)
     if unusable is not None:
         return unusable
-    assert found is not None
-    location = found.get("spec", {}).get("storageLocation") or "default"
+    assert backup is not None
+    location = backup.get("spec", {}).get("storageLocation") or "default"
     unreadable = _unusable(request, location, written=False)
     if unreadable is not None:
         return unreadable
@@ -272,5 +272,5 @@ def render_restore(request: EngineRequest) -> Rendered | Refused | EngineBlocked
         itemOperationTimeout=parameters.item_operation_timeout,
     )
     place = velero_place(request)
-    made = RESTORE.new(place.name, place.namespace, spec=spec)
-    return Rendered(made, {"restoreName": made.name, "backupName": parameters.backup_name}, owned=False)
+    restore = RESTORE.new(place.name, place.namespace, spec=spec)
+    return Rendered(restore, {"restoreName": restore.name, "backupName": parameters.backup_name}, owned=False)

@@ -56,15 +56,15 @@ class Window:
 def parse_windows(text: str) -> tuple[Window, ...]:
     """Read windows, separated by semicolons; raises BadWindow.
 
-    >>> [(sorted(one.days), one.start.hour, one.overnight) for one in parse_windows("Sat,Sun 22:00-06:00; 02:00-04:00")]
+    >>> [(sorted(window.days), window.start.hour, window.overnight) for window in parse_windows("Sat,Sun 22:00-06:00; 02:00-04:00")]
     [([5, 6], 22, True), ([0, 1, 2, 3, 4, 5, 6], 2, False)]
     """
     if len(text) > _LONGEST:
         raise BadWindow(f"is longer than {_LONGEST} characters; {_EXAMPLE}")
-    found = tuple(_window(part) for part in text.split(";") if part.strip())
-    if not found:
+    windows = tuple(_window(part) for part in text.split(";") if part.strip())
+    if not windows:
         raise BadWindow(f"names no window; {_EXAMPLE}")
-    return found
+    return windows
 
 
 def _window(text: str) -> Window:
@@ -81,15 +81,15 @@ def _window(text: str) -> Window:
 
 
 def _days(text: str) -> frozenset[int]:
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
         if first not in _DAYS or (last or first) not in _DAYS:
             raise BadWindow(f"has a day that is none of {', '.join(_DAYS)}; {_EXAMPLE}")
         begin = _DAYS.index(first)
         count = (_DAYS.index(last or first) - begin) % len(_DAYS)
-        found.update((begin + step) % len(_DAYS) for step in range(count + 1))
-    return frozenset(found)
+        numbers.update((begin + step) % len(_DAYS) for step in range(count + 1))
+    return frozenset(numbers)
 
 
 def _zone(name: str) -> ZoneInfo:
@@ -106,9 +106,9 @@ def _around(windows: tuple[Window, ...], now: datetime) -> Iterator[tuple[dateti
     for window in windows:
         today = now.astimezone(window.zone).date()
         for step in range(-1, len(_DAYS) + 2):
-            found = window.on(today + timedelta(days=step))
-            if found is not None:
-                yield found
+            times = window.on(today + timedelta(days=step))
+            if times is not None:
+                yield times
 
 
 def opened_at(windows: tuple[Window, ...], now: datetime) -> datetime | None:

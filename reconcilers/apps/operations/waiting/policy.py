@@ -15,17 +15,17 @@ from konverge.clock import rfc3339
 from konverge.crds.ops_v1alpha1 import Operation, OperationType
 from konverge.outcome import RequeueAfter
 from konverge.reconcilers.apps.operations import report
-from konverge.reconcilers.apps.operations.conflicts import PATIENCE, Contestant
+from konverge.reconcilers.apps.operations.delays import LOOK_AGAIN
 from konverge.reconcilers.apps.operations.engines.engine import EngineBlocked
 from konverge.reconcilers.apps.operations.report import OpPlan
 from konverge.reconcilers.apps.operations.settings import OperationSettings
-from konverge.reconcilers.apps.operations.windows import BadWindow, next_opening, opened_at, parse_windows
+from konverge.reconcilers.apps.operations.waiting.conflicts import PATIENCE, Contestant
+from konverge.reconcilers.apps.operations.waiting.windows import BadWindow, next_opening, opened_at, parse_windows
 from konverge.reconcilers.apps.operations.words import AcceptedReason, BlockedReason, OpAnnotation
 from konverge.reconcilers.shared.delays import SHORTEST_WAIT
 
 __all__ = ["Permission", "check_policy", "first_at_opening"]
 
-_LOOK_AGAIN: Final = timedelta(seconds=30)
 _AT_MOST: Final = timedelta(minutes=10)
 """After this time annotations of a namespace, which is not watched, are read again."""
 _TYPES: Final = frozenset(get_args(OperationType))
@@ -56,7 +56,7 @@ def check_policy(
         )
         blocked = EngineBlocked(BlockedReason.TYPE_NOT_ALLOWED, message)
         return Permission(
-            report.waiting(blocked, not_accepted=AcceptedReason.CAPABILITY_MISSING, outcome=RequeueAfter(_LOOK_AGAIN))
+            report.waiting(blocked, not_accepted=AcceptedReason.CAPABILITY_MISSING, outcome=RequeueAfter(LOOK_AGAIN))
         )
     if type_ not in settings.window_types:
         return Permission()
@@ -78,7 +78,7 @@ def _in_windows(texts: Iterable[tuple[str, str]], now: datetime, *, at_most: tim
             windows = parse_windows(text)
         except BadWindow as bad:
             message = f"the annotation {OpAnnotation.MAINTENANCE_WINDOW} of {where} {bad}"
-            return Permission(_outside(message, _LOOK_AGAIN))
+            return Permission(_outside(message, LOOK_AGAIN))
         opened = opened_at(windows, now)
         if opened is None:
             waits.append((next_opening(windows, now), where))
@@ -106,7 +106,7 @@ def first_at_opening(
 ) -> tuple[Contestant, timedelta] | None:
     """Return an older Operation that waited for the window, too, and that this Operation waits for, and for how long at most."""
     left = timedelta(0) if opened is None else opened + PATIENCE - now
-    older = [one for one in others if one.waits_for_window and mine.excludes(one) and one.order < mine.order]
+    older = [other for other in others if other.waits_for_window and mine.excludes(other) and other.order < mine.order]
     if left <= timedelta(0) or not older:
         return None
-    return min(older, key=lambda one: one.order), left
+    return min(older, key=lambda other: other.order), left

@@ -28,7 +28,7 @@ import msgspec
 from konverge.clock import from_rfc3339
 from konverge.kinds import kind
 from konverge.objects import Object
-from konverge.reconcilers.apps.operations.conflicts import Contestant, conflicting
+from konverge.reconcilers.apps.operations.waiting.conflicts import Contestant, conflicting
 from konverge.reconcilers.apps.operations.words import LEASE_SUFFIX, OpAnnotation
 
 __all__ = ["LEASE", "UNCONFIRMED", "Holder", "holders_of", "lease_name", "with_holders"]
@@ -83,8 +83,8 @@ def holders_of(lease: Object | None) -> tuple[Holder, ...]:
         entries = json.loads(text or "[]")
     except (ValueError, RecursionError):
         return ()
-    found = map(_holder, entries if isinstance(entries, list) else ())
-    return tuple(holder for holder in found if holder is not None)
+    holders = map(_holder, entries if isinstance(entries, list) else ())
+    return tuple(holder for holder in holders if holder is not None)
 
 
 def _holder(entry: Any) -> Holder | None:
@@ -101,8 +101,8 @@ def with_holders(lease: Object | None, holders: Iterable[Holder], *, name: str, 
 
     None if one object is too small for the holders.
     """
-    found = tuple(holders)
-    text = json.dumps([asdict(one) for one in found], separators=(",", ":"))
+    kept = tuple(holders)
+    text = json.dumps([asdict(holder) for holder in kept], separators=(",", ":"))
     if len(text) > _MOST_BYTES:
         return None
     if lease is None:
@@ -110,5 +110,5 @@ def with_holders(lease: Object | None, holders: Iterable[Holder], *, name: str, 
     else:
         data = lease.to_dict()
         data["metadata"].setdefault("annotations", {})[OpAnnotation.HOLDERS] = text
-    data["spec"] = {**data.get("spec", {}), "holderIdentity": found[-1].name if found else ""}
+    data["spec"] = {**data.get("spec", {}), "holderIdentity": kept[-1].name if kept else ""}
     return Object(data)

@@ -17,45 +17,19 @@ from konverge.crds.ops_v1alpha1 import Operation
 from konverge.objects import Object
 from konverge.outcome import RequeueAfter
 from konverge.reconcilers.apps.operations import report
-from konverge.reconcilers.apps.operations.approval import lacking_approval
-from konverge.reconcilers.apps.operations.conflicts import Contestant, blocker, first_in_line, is_behind
-from konverge.reconcilers.apps.operations.engines.engine import EngineBlocked, EngineRequest, ObjectKey, Related, Target
+from konverge.reconcilers.apps.operations.delays import LOOK_AGAIN
+from konverge.reconcilers.apps.operations.engines.engine import EngineBlocked, EngineState, Observation, Refused
 from konverge.reconcilers.apps.operations.engines.registry import VERBS
-from konverge.reconcilers.apps.operations.readiness import describe, is_in_transition, is_ready
 from konverge.reconcilers.apps.operations.report import OpPlan
 from konverge.reconcilers.apps.operations.settings import OperationSettings
-from konverge.reconcilers.apps.operations.words import AcceptedReason, BlockedReason, OpAnnotation
+from konverge.reconcilers.apps.operations.waiting.approval import lacking_approval
+from konverge.reconcilers.apps.operations.waiting.conflicts import Contestant, blocker, first_in_line, is_behind
+from konverge.reconcilers.apps.operations.waiting.observe import ObservedNeeds, ObservedTarget
+from konverge.reconcilers.apps.operations.waiting.policy import check_policy, first_at_opening
+from konverge.reconcilers.apps.operations.waiting.readiness import describe, is_in_transition, is_ready
+from konverge.reconcilers.apps.operations.words import AcceptedReason, BlockedReason, FailedReason, OpAnnotation
 
-__all__ = ["check_target", "check_turn", "conflict", "request_for", "target_of"]
-
-
-def target_of(instance: Object) -> Target:
-    """Return the target, from an ApplicationInstance as it is stored."""
-    metadata = instance.metadata
-    return Target(
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        release=str(instance.get("spec", "release", "name", default="") or ""),
-        catalog_id=str(instance.get("spec", "appRef", "catalogId", default="") or ""),
-        annotations=dict(metadata.annotations or {}),
-    )
-
-
-def request_for(
-    operation: Operation, target: Target, settings: OperationSettings, now: datetime, related: Related | None = None
-) -> EngineRequest:
-    """Return the request of an Operation to its engine."""
-    return EngineRequest(
-        operation=ObjectKey(operation.namespace, operation.name),
-        uid=operation.metadata.uid,
-        created=operation.metadata.created or now,
-        type=operation.spec.type,
-        parameters=operation.spec.parameters,
-        target=target,
-        settings=settings,
-        related=related or Related(),
-    )
+__all__ = ["check_needs", "check_target", "check_turn", "conflict"]
 
 
 def check_target(
@@ -125,9 +99,33 @@ def check_turn(
     mine: Contestant, others: Iterable[Contestant], now: datetime, *, ended: Callable[[], Iterable[Contestant]] = tuple
 ) -> OpPlan | None:
     """Return the plan of an Operation that is not the next in the queue, by the cache; None if it is."""
-    there = tuple(others)
-    running, behind = blocker(mine, there), is_behind(mine, there)
+    others = tuple(others)
+    running, behind = blocker(mine, others), is_behind(mine, others)
     if running is not None:
         return conflict("" if behind else running.name)
-    first = first_in_line(mine, there, now, ended=ended)
+    first = first_in_line(mine, others, now, ended=ended)
     return None if first is None else conflict("", first[1])
+
+
+def check_needs(
+    operation: Operation, observed: ObservedTarget, needs: ObservedNeeds, settings: OperationSettings, now: datetime
+) -> OpPlan | None:
+    """Return the plan of an Operation that its engine, the policy of its namespace, or its maintenance window holds back, else None."""
+    rendered = needs.rendered
+    if isinstance(rendered, Refused):
+        return _refused(rendered, operation, now)
+    if isinstance(rendered, EngineBlocked):
+        return report.waiting(rendered, outcome=RequeueAfter(LOOK_AGAIN))
+    assert observed.instance is not None, "check_target requires a target"
+    target = dict(observed.instance.metadata.annotations or {})
+    permission = check_policy(operation, target, needs.namespace, settings, now)
+    if permission.plan is not None:
+        return permission.plan
+    older = first_at_opening(observed.mine, observed.active(), permission.opened, now)
+    return None if older is None else conflict(older[0].name, older[1])
+
+
+def _refused(refused: Refused, operation: Operation, now: datetime) -> OpPlan:
+    if refused.reason == FailedReason.VALIDATION_FAILED:
+        return report.refused(AcceptedReason.VALIDATION_FAILED, refused.message, now)
+    return report.ended(Observation(EngineState.FAILED, refused.reason, refused.message), operation.status, now)

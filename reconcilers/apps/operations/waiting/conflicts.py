@@ -124,15 +124,15 @@ def contestant_of(operation: Object) -> Contestant:
 
 def blocker(mine: Contestant, others: Iterable[Contestant]) -> Contestant | None:
     """Return the oldest Operation that has started, has not ended, and excludes this Operation."""
-    found = [one for one in others if one.started and one.finished is None and mine.excludes(one)]
-    return min(found, key=lambda one: one.order, default=None)
+    running = [other for other in others if other.started and other.finished is None and mine.excludes(other)]
+    return min(running, key=lambda other: other.order, default=None)
 
 
 def _older(mine: Contestant, others: Iterable[Contestant]) -> list[Contestant]:
     return [
-        one
-        for one in others
-        if one.waits_for_turn and not one.started and mine.excludes(one) and one.order < mine.order
+        other
+        for other in others
+        if other.waits_for_turn and not other.started and mine.excludes(other) and other.order < mine.order
     ]
 
 
@@ -151,8 +151,8 @@ def first_in_line(
     older = _older(mine, others)
     if not older:
         return None
-    first = min(older, key=lambda one: one.order)
-    moments = [one.finished for one in ended() if one.finished is not None]
-    moments += [one.created for one in (first, mine) if one.created is not None]
+    first = min(older, key=lambda other: other.order)
+    moments = [other.finished for other in ended() if other.finished is not None]
+    moments += [other.created for other in (first, mine) if other.created is not None]
     left = max(moments, default=now) + PATIENCE - now
     return (first, left) if left > timedelta(0) else None

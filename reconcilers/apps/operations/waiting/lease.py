@@ -1,4 +1,4 @@
-"""Makes an Operation the holder of its target: the compare-and-swap of a namespace's Lease; `turns.py` has the format of the Lease."""
+"""The hold on a target: the compare-and-swap that adds an Operation to a namespace's Lease; `turns.py` has the format of the Lease."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from konverge.errors import AlreadyExists, Conflict
 from konverge.objects import Metadata, Object
 from konverge.outcome import RequeueAfter
 from konverge.reconcilers.apps.operations import report
-from konverge.reconcilers.apps.operations.conflicts import TERMINAL, Contestant, blocker, contestant_of
-from konverge.reconcilers.apps.operations.decide import conflict
+from konverge.reconcilers.apps.operations.delays import LOOK_AGAIN
 from konverge.reconcilers.apps.operations.engines.engine import EngineBlocked
 from konverge.reconcilers.apps.operations.kinds import VIEW
 from konverge.reconcilers.apps.operations.report import OpPlan
-from konverge.reconcilers.apps.operations.turns import (
+from konverge.reconcilers.apps.operations.waiting.conflicts import TERMINAL, Contestant, blocker, contestant_of
+from konverge.reconcilers.apps.operations.waiting.decide import conflict
+from konverge.reconcilers.apps.operations.waiting.turns import (
     LEASE,
     UNCONFIRMED,
     Holder,
@@ -36,8 +37,6 @@ _TRIES: Final = 8
 """Operations of one namespace write one Lease, as many at once as there are workers."""
 _FRESH: Final = timedelta(minutes=1)
 """An older own entry is written again: another process may be about to drop it as unconfirmed."""
-_LOOK_AGAIN: Final = timedelta(seconds=30)
-"""After this time the Lease is read again because of a holder that has not started: it may release the target without an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,8 @@ async def take_turn(mine: Contestant, target: TargetKey, home: str, ctx: Context
             if left == timedelta(0):
                 continue
             if holder.excludes(mine, target.name):
-                return conflict(holder.name, None if left is None else min(left, _LOOK_AGAIN))
+                # A holder that has not started may release the target without an event.
+                return conflict(holder.name, None if left is None else min(left, LOOK_AGAIN))
             kept.append(holder)
         if any(holder.uid == mine.uid for holder in kept):
             return None
@@ -104,7 +104,7 @@ async def take_turn(mine: Contestant, target: TargetKey, home: str, ctx: Context
         if stored is None:
             message = "too many Operations run in this namespace at once; it starts when some of them have ended"
             blocked = EngineBlocked(BlockedReason.CONFLICTING_OPERATION, message)
-            return report.waiting(blocked, outcome=RequeueAfter(_LOOK_AGAIN))
+            return report.waiting(blocked, outcome=RequeueAfter(LOOK_AGAIN))
         try:
             await (ctx.client.create(stored) if lease is None else ctx.client.replace(stored))
         except (AlreadyExists, Conflict):
@@ -122,9 +122,9 @@ async def _behind_an_earlier_release(mine: Contestant, target: TargetKey, ctx: C
     Operations that another process started.
     """
     stored = (await ctx.client.list(VIEW, target.namespace)).items
-    others = (found for found in stored if found.get("spec", "targetRef", "name") == target.name)
+    others = (other for other in stored if other.get("spec", "targetRef", "name") == target.name)
     running = blocker(mine, map(contestant_of, others))
-    return None if running is None else conflict(running.name, _LOOK_AGAIN)
+    return None if running is None else conflict(running.name, LOOK_AGAIN)
 
 
 async def turn_since(operation: Operation, home: str, ctx: Context[Operation]) -> datetime | None:
