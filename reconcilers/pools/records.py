@@ -148,7 +148,7 @@ class PoolMembership:
         self._namespaces = namespaces
         self._default = default_namespace
         self._rules: dict[str, AllowedNamespaces | None] = {}
-        self._answers: dict[tuple[str, str], bool] = {}
+        self._admissions: dict[tuple[str, str], bool] = {}
 
     def pool_of(self, instance: Metadata) -> str:
         """Return the name of the pool that has the instance in its record, "" if there is none."""
@@ -161,10 +161,10 @@ class PoolMembership:
 
     def admits(self, pool: str, namespace: str) -> bool:
         """Whether a pool serves a namespace."""
-        answer = self._answers.get((pool, namespace))
-        if answer is None:
-            answer = self._answers[pool, namespace] = self._decide(pool, namespace)
-        return answer
+        admitted = self._admissions.get((pool, namespace))
+        if admitted is None:
+            admitted = self._admissions[pool, namespace] = self._decide(pool, namespace)
+        return admitted
 
     def pools_with(self, pairs: Iterable[str]) -> frozenset[str]:
         """Return the names of the pools whose instances have all of these labels."""

@@ -45,11 +45,11 @@ class ClaimedBuckets:
 
     async def ensure(self, wanted: BucketRequest, ctx: Context[Resource], /) -> BucketReady | BucketInProgress:
         """Apply the claim if it is missing; its bucket is ready once Secret and ConfigMap exist."""
-        found = await _find(wanted, ctx) or await ctx.apply(self._rendered(wanted, ctx))
-        _check_owner(found, wanted)
-        if found.metadata.deleting:
-            return BucketInProgress(message=f"ObjectBucketClaim {found.name} is being deleted")
-        phase = str(found.get("status", "phase") or "Pending")
+        claim = await _find(wanted, ctx) or await ctx.apply(self._rendered(wanted, ctx))
+        _check_owner(claim, wanted)
+        if claim.metadata.deleting:
+            return BucketInProgress(message=f"ObjectBucketClaim {claim.name} is being deleted")
+        phase = str(claim.get("status", "phase") or "Pending")
         if phase == "Failed":
             raise BucketFailure(BucketReason.REFUSED, f"ObjectBucketClaim {wanted.object_name} failed: see its events")
         if phase != "Bound":
@@ -65,14 +65,14 @@ class ClaimedBuckets:
 
     async def remove(self, wanted: BucketRequest, ctx: Context[Resource], /) -> BucketInProgress | None:
         """Delete the claim, and wait until its provisioner has deleted the bucket."""
-        found = await _find(wanted, ctx)
-        if found is None:
+        claim = await _find(wanted, ctx)
+        if claim is None:
             return None
-        _check_owner(found, wanted)
-        if not found.metadata.deleting:
-            await ctx.delete(OBJECT_BUCKET_CLAIM, expect=found)
+        _check_owner(claim, wanted)
+        if not claim.metadata.deleting:
+            await ctx.delete(OBJECT_BUCKET_CLAIM, expect=claim)
         return BucketInProgress(
-            reason=BucketReason.EMPTYING, message=f"ObjectBucketClaim {found.name} is being deleted by its provisioner"
+            reason=BucketReason.EMPTYING, message=f"ObjectBucketClaim {claim.name} is being deleted by its provisioner"
         )
 
     def _rendered(self, wanted: BucketRequest, ctx: Context[Resource]) -> Object:
@@ -96,8 +96,8 @@ async def _find(wanted: BucketRequest, ctx: Context[Resource]) -> Object | None:
         ) from None
 
 
-def _check_owner(found: Object, wanted: BucketRequest) -> None:
-    if found.metadata.label(Label.OWNER_UID) != wanted.owner:
+def _check_owner(claim: Object, wanted: BucketRequest) -> None:
+    if claim.metadata.label(Label.OWNER_UID) != wanted.owner:
         raise BucketFailure(
             BucketReason.TAKEN,
             f"ObjectBucketClaim {wanted.namespace}/{wanted.object_name} was not made for this instance: it is neither used nor deleted",
