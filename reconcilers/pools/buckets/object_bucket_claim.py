@@ -9,17 +9,16 @@ Source: https://github.com/kube-object-storage/lib-bucket-provisioner/blob/maste
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from konverge.errors import NotServed
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
+from konverge.reconcilers.pools.buckets.decide import check_claim, claim_in_progress, claimed_bucket
 from konverge.reconcilers.pools.buckets.failures import BucketFailure
 from konverge.reconcilers.pools.buckets.provider import BucketInProgress, BucketReady, BucketRequest
 from konverge.reconcilers.pools.buckets.words import BucketReason
 from konverge.runtime import back_reference
-from konverge.words import Label
 
 if TYPE_CHECKING:
     from konverge.kinds import Resource
@@ -46,29 +45,20 @@ class ClaimedBuckets:
     async def ensure(self, wanted: BucketRequest, ctx: Context[Resource], /) -> BucketReady | BucketInProgress:
         """Apply the claim if it is missing; its bucket is ready once Secret and ConfigMap exist."""
         claim = await _find(wanted, ctx) or await ctx.apply(self._rendered(wanted, ctx))
-        _check_owner(claim, wanted)
-        if claim.metadata.deleting:
-            return BucketInProgress(message=f"ObjectBucketClaim {claim.name} is being deleted")
-        phase = str(claim.get("status", "phase") or "Pending")
-        if phase == "Failed":
-            raise BucketFailure(BucketReason.REFUSED, f"ObjectBucketClaim {wanted.object_name} failed: see its events")
-        if phase != "Bound":
-            return BucketInProgress(message=f"ObjectBucketClaim {wanted.object_name} is {phase}")
+        check_claim(claim, wanted)
+        progress = claim_in_progress(claim)
+        if progress is not None:
+            return progress
         secret = await ctx.live(SECRET).find(wanted.namespace, wanted.object_name)
         config = await ctx.live(CONFIG_MAP).find(wanted.namespace, wanted.object_name)
-        if secret is None or config is None:
-            missing = "Secret" if secret is None else "ConfigMap"
-            return BucketInProgress(
-                message=f"ObjectBucketClaim {wanted.object_name} is Bound, and its {missing} does not exist yet"
-            )
-        return _ready(wanted, config.get("data", default={}) or {})
+        return claimed_bucket(wanted, secret, config)
 
     async def remove(self, wanted: BucketRequest, ctx: Context[Resource], /) -> BucketInProgress | None:
         """Delete the claim, and wait until its provisioner has deleted the bucket."""
         claim = await _find(wanted, ctx)
         if claim is None:
             return None
-        _check_owner(claim, wanted)
+        check_claim(claim, wanted)
         if not claim.metadata.deleting:
             await ctx.delete(OBJECT_BUCKET_CLAIM, expect=claim)
         return BucketInProgress(
@@ -94,23 +84,3 @@ async def _find(wanted: BucketRequest, ctx: Context[Resource]) -> Object | None:
             BucketReason.NOT_SERVED,
             "the cluster has no ObjectBucketClaim (objectbucket.io): install a provisioner, as Rook is one",
         ) from None
-
-
-def _check_owner(claim: Object, wanted: BucketRequest) -> None:
-    if claim.metadata.label(Label.OWNER_UID) != wanted.owner:
-        raise BucketFailure(
-            BucketReason.TAKEN,
-            f"ObjectBucketClaim {wanted.namespace}/{wanted.object_name} was not made for this instance: it is neither used nor deleted",
-        )
-
-
-def _ready(wanted: BucketRequest, data: Mapping[str, str]) -> BucketReady:
-    host, port = data.get("BUCKET_HOST", ""), data.get("BUCKET_PORT", "")
-    scheme = "https" if port in {"", "443"} else "http"
-    shown = "" if port in {"", "80", "443"} else f":{port}"
-    return BucketReady(
-        bucket=data.get("BUCKET_NAME", wanted.name),
-        endpoint=f"{scheme}://{host}{shown}" if host else "",
-        region=data.get("BUCKET_REGION", ""),
-        credentials_secret=wanted.object_name,
-    )
