@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from konverge.kinds import Kind, kind
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.pools.allowance import allowed, allows
 from konverge.reconcilers.pools.words import PoolsCondition, PoolsLabel
@@ -24,7 +23,6 @@ __all__ = [
     "BY_UID",
     "HOME",
     "MEMBER",
-    "NAMESPACE",
     "RECORDED",
     "SERVED",
     "SERVES",
@@ -41,8 +39,6 @@ __all__ = [
     "serves",
     "templated",
 ]
-
-NAMESPACE: Final[Kind[Object]] = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 
 BY_UID: Final = "uid"
 """Instances by their UID."""

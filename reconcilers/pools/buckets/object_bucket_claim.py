@@ -18,6 +18,7 @@ from konverge.reconcilers.pools.buckets.decide import check_claim, claim_in_prog
 from konverge.reconcilers.pools.buckets.failures import BucketFailure
 from konverge.reconcilers.pools.buckets.provider import BucketInProgress, BucketReady, BucketRequest
 from konverge.reconcilers.pools.buckets.words import BucketReason
+from konverge.reconcilers.pools.kinds import CONFIG_MAP, SECRET
 from konverge.runtime import back_reference
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ __all__ = ["OBJECT_BUCKET_CLAIM", "ClaimedBuckets"]
 OBJECT_BUCKET_CLAIM: Final[Kind[Object]] = kind(
     "objectbucket.io/v1alpha1", "ObjectBucketClaim", namespaced=True, plural="objectbucketclaims"
 )
-SECRET: Final[Kind[Object]] = kind("v1", "Secret", namespaced=True, plural="secrets")
-CONFIG_MAP: Final[Kind[Object]] = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
 
 
 class ClaimedBuckets:

@@ -13,9 +13,10 @@ from konverge.reconcilers.pools.instances.access import access_from, bucket_name
 from konverge.reconcilers.pools.instances.names import bucket_name, claim_name, cluster_name
 from konverge.reconcilers.pools.instances.ownership import controls
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER, application_secret
-from konverge.reconcilers.pools.instances.secrets import SECRET, NeededSecret, needed_secrets
+from konverge.reconcilers.pools.instances.secrets import NeededSecret, needed_secrets
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
 from konverge.reconcilers.pools.instances.versions import VersionTable
+from konverge.reconcilers.pools.kinds import SECRET
 from konverge.reconcilers.pools.tenant_fields import grants, secrets_of_tenant
 from konverge.reconcilers.shared.helm_release.kinds import HELM_CHART, HELM_RELEASE
 

@@ -16,16 +16,15 @@ from random import Random
 from typing import Final
 
 from konverge.crds.pools_v1alpha1 import InstanceSettings, NextcloudInstance
-from konverge.kinds import Kind, kind
 from konverge.objects import Object
 from konverge.reconcilers.pools.instances.backups import backup_target
 from konverge.reconcilers.pools.instances.databases import engine_of
 from konverge.reconcilers.pools.instances.file_backups import copy_target
 from konverge.reconcilers.pools.instances.names import secret_name
+from konverge.reconcilers.pools.kinds import SECRET
 from konverge.runtime import back_reference
 
 __all__ = [
-    "SECRET",
     "NeededSecret",
     "content_of",
     "external_database",
@@ -33,8 +32,6 @@ __all__ = [
     "needed_secrets",
     "password",
 ]
-
-SECRET: Final[Kind[Object]] = kind("v1", "Secret", namespaced=True, plural="secrets")
 
 _LETTERS: Final = string.ascii_letters + string.digits
 _LENGTH: Final = 32

@@ -19,8 +19,7 @@ from konverge.reconcilers.pools.instances import MaterialSettings, instance_cont
 from konverge.reconcilers.pools.instances.backups import SCHEDULED_BACKUP
 from konverge.reconcilers.pools.instances.file_backups import CRON_JOB
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
-from konverge.reconcilers.pools.instances.secrets import SECRET
-from konverge.reconcilers.pools.instances.teardown.kinds import NAMESPACE, VOLUME_CLAIM
+from konverge.reconcilers.pools.kinds import NAMESPACE, SECRET, VOLUME_CLAIM
 from konverge.reconcilers.pools.namespaces import EVERYWHERE
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
 from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE

@@ -19,10 +19,9 @@ from konverge.reconcilers.pools.instances.backups import SCHEDULED_BACKUP
 from konverge.reconcilers.pools.instances.file_backups import copy_target
 from konverge.reconcilers.pools.instances.ownership import is_ours, is_younger
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
-from konverge.reconcilers.pools.instances.secrets import SECRET
 from konverge.reconcilers.pools.instances.steps import StepState
-from konverge.reconcilers.pools.instances.teardown.kinds import NAMESPACE, VOLUME_CLAIM
 from konverge.reconcilers.pools.instances.words import TeardownReason
+from konverge.reconcilers.pools.kinds import NAMESPACE, SECRET, VOLUME_CLAIM
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
 from konverge.reconcilers.shared.delays import END_OF_OBJECT
 from konverge.runtime import Delete

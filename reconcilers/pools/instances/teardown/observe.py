@@ -14,10 +14,8 @@ from konverge.reconcilers.pools.instances.file_backups import CRON_JOB
 from konverge.reconcilers.pools.instances.names import copy_name, secret_name
 from konverge.reconcilers.pools.instances.observe import granted_secret, stored_cluster
 from konverge.reconcilers.pools.instances.ownership import controls
-from konverge.reconcilers.pools.instances.secrets import SECRET
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
-from konverge.reconcilers.pools.instances.teardown.kinds import NAMESPACE, VOLUME_CLAIM
-from konverge.reconcilers.pools.kinds import INSTANCE
+from konverge.reconcilers.pools.kinds import INSTANCE, NAMESPACE, SECRET, VOLUME_CLAIM
 
 if TYPE_CHECKING:
     from konverge.runtime import Context
