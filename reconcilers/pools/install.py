@@ -20,7 +20,7 @@ from konverge.reconcilers.pools.buckets.api import S3Connections
 from konverge.reconcilers.pools.claims import indexes
 from konverge.reconcilers.pools.claims.reconciler import NextcloudReconciler
 from konverge.reconcilers.pools.instances.install import instance_controller
-from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD, POOL, PROFILE
+from konverge.reconcilers.pools.kinds import INSTANCE, NAMESPACE, NEXTCLOUD, POOL, PROFILE
 from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.pools.orphans.indexes import claim_changed, instances_of_claim, is_deleted
 from konverge.reconcilers.pools.orphans.reconciler import OrphanReconciler
@@ -103,7 +103,7 @@ def claim_controller(
         .watches(INSTANCE, to=partial(indexes.claims_of_instance, default_namespace=settings.instance_namespace))
         .watches(PROFILE, to=indexes.claims_of_profile)
         .watches(POOL, to=indexes.claims_of_pool, when=indexes.opens_pool)
-        .watches(records.NAMESPACE, to=indexes.claims_of_namespace, metadata_only=True, when=indexes.labels_changed)
+        .watches(NAMESPACE, to=indexes.claims_of_namespace, metadata_only=True, when=indexes.labels_changed)
         .indexes(NEXTCLOUD, indexes.WAITING, by=indexes.waiting)
         .indexes(NEXTCLOUD, indexes.BEGINNINGS, by=indexes.beginnings)
         .indexes(NEXTCLOUD, indexes.NAMED, by=indexes.named)

@@ -64,10 +64,10 @@ class PoolMetrics:
     @classmethod
     def within(cls, metrics: Metrics) -> PoolMetrics:
         """Return the instruments of a `Metrics`."""
-        found = metrics.shared.get(cls)
-        if not isinstance(found, cls):
-            found = metrics.shared[cls] = cls(metrics)
-        return found
+        instruments = metrics.shared.get(cls)
+        if not isinstance(instruments, cls):
+            instruments = metrics.shared[cls] = cls(metrics)
+        return instruments
 
     def set_pool(self, pool: str, wanted: int, counts: PoolCounts) -> None:
         """Show the numbers of a pool."""
@@ -81,10 +81,10 @@ class PoolMetrics:
         """Remove the series of a deleted pool."""
         for state in _STATES:
             self.instances.remove(pool, state)
-        for one in (self.wanted, self.creates, self.refused):
-            one.remove(pool)
+        for series in (self.wanted, self.creates, self.refused):
+            series.remove(pool)
 
     def clear(self) -> None:
         """Remove the series of all pools: the process does not lead any more."""
-        for one in (self.instances, self.wanted, self.creates, self.refused):
-            one.clear()
+        for series in (self.instances, self.wanted, self.creates, self.refused):
+            series.clear()

@@ -17,11 +17,11 @@ def merge(defaults: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any
     >>> merge({"s3": {"enabled": True, "bucket": "a"}, "apps": ["x"]}, {"s3": {"bucket": "b"}, "apps": ["y"]})
     {'s3': {'enabled': True, 'bucket': 'b'}, 'apps': ['y']}
     """
-    found = dict(defaults)
+    fields = dict(defaults)
     for name, value in over.items():
-        there = found.get(name)
-        found[name] = merge(there, value) if isinstance(there, Mapping) and isinstance(value, Mapping) else value
-    return found
+        stored = fields.get(name)
+        fields[name] = merge(stored, value) if isinstance(stored, Mapping) and isinstance(value, Mapping) else value
+    return fields
 
 
 def beneath(spec: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,16 +30,16 @@ def beneath(spec: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     >>> beneath({"s3": {"enabled": True, "bucket": "a"}, "apps": ["x"]}, {"s3": {"bucket": "b"}, "replicas": 1})
     {'s3': {'bucket': 'a'}}
     """
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in over.items():
-        there = spec.get(name)
-        if isinstance(there, Mapping) and isinstance(value, Mapping):
-            inner = beneath(there, value)
+        stored = spec.get(name)
+        if isinstance(stored, Mapping) and isinstance(value, Mapping):
+            inner = beneath(stored, value)
             if inner:
-                found[name] = inner
-        elif there is not None:
-            found[name] = there
-    return found
+                fields[name] = inner
+        elif stored is not None:
+            fields[name] = stored
+    return fields
 
 
 def beside(spec: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,16 +48,16 @@ def beside(spec: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     >>> beside({"s3": {"enabled": True, "bucket": "a"}, "apps": ["x"]}, {"s3": {"bucket": "b"}, "replicas": 1})
     {'s3': {'enabled': True}, 'apps': ['x']}
     """
-    found: dict[str, Any] = {}
-    for name, there in spec.items():
+    fields: dict[str, Any] = {}
+    for name, stored in spec.items():
         value = over.get(name)
         if name not in over:
-            found[name] = there
-        elif isinstance(there, Mapping) and isinstance(value, Mapping):
-            inner = beside(there, value)
+            fields[name] = stored
+        elif isinstance(stored, Mapping) and isinstance(value, Mapping):
+            inner = beside(stored, value)
             if inner:
-                found[name] = inner
-    return found
+                fields[name] = inner
+    return fields
 
 
 def profile_digest(name: str, defaults: Mapping[str, Any]) -> str:

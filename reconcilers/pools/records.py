@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from konverge.kinds import Kind, kind
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.pools.allowance import allowed, allows
 from konverge.reconcilers.pools.words import PoolsCondition, PoolsLabel
@@ -24,7 +23,6 @@ __all__ = [
     "BY_UID",
     "HOME",
     "MEMBER",
-    "NAMESPACE",
     "RECORDED",
     "SERVED",
     "SERVES",
@@ -41,8 +39,6 @@ __all__ = [
     "serves",
     "templated",
 ]
-
-NAMESPACE: Final[Kind[Object]] = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 
 BY_UID: Final = "uid"
 """Instances by their UID."""
@@ -148,7 +144,7 @@ class PoolMembership:
         self._namespaces = namespaces
         self._default = default_namespace
         self._rules: dict[str, AllowedNamespaces | None] = {}
-        self._answers: dict[tuple[str, str], bool] = {}
+        self._admissions: dict[tuple[str, str], bool] = {}
 
     def pool_of(self, instance: Metadata) -> str:
         """Return the name of the pool that has the instance in its record, "" if there is none."""
@@ -161,10 +157,10 @@ class PoolMembership:
 
     def admits(self, pool: str, namespace: str) -> bool:
         """Whether a pool serves a namespace."""
-        answer = self._answers.get((pool, namespace))
-        if answer is None:
-            answer = self._answers[pool, namespace] = self._decide(pool, namespace)
-        return answer
+        admitted = self._admissions.get((pool, namespace))
+        if admitted is None:
+            admitted = self._admissions[pool, namespace] = self._decide(pool, namespace)
+        return admitted
 
     def pools_with(self, pairs: Iterable[str]) -> frozenset[str]:
         """Return the names of the pools whose instances have all of these labels."""

@@ -43,44 +43,45 @@ class PoolSettings(BaseModel):
     )
     """The namespace of new instances, of a pool that names none and of Nextclouds without a pool. It must exist."""
     namespaces: tuple[Annotated[str, Field(pattern=r"^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$", max_length=63)], ...] = ()
-    """Further namespaces in which pools may have instances. The rights on Secrets, releases, databases, volume claims and namespaces are
-    needed in these and in instance_namespace only; `*`: in the whole cluster. An instance elsewhere is reported and left alone."""
+    """Further namespaces for instances of pools; `*` is every namespace. The daemon needs its rights on Secrets, releases, databases,
+    volume claims and namespaces only in these namespaces and in instance_namespace. An instance elsewhere is reported and not
+    changed."""
     namespaces_without_pool: tuple[Annotated[str, Field(pattern=r"^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$")], ...] = ("*",)
     """The namespaces whose Nextclouds may have a new instance without a pool, in instance_namespace; * is every namespace."""
     creates_per_window: Annotated[int, Field(ge=1)] = 10
-    """The most instances that one pool creates in a window: a large step must not overwhelm the API server or the databases."""
+    """The most instances that a pool creates in a window: a large step must not overwhelm the API server or the databases."""
     window: Seconds = 60.0
     """Seconds of such a window."""
     retry: Seconds = 60.0
-    """The longest time in seconds until a claim that waits looks again; watches wake it earlier."""
+    """Seconds until a waiting claim is reconciled again, unless a watch reports a change before."""
     progress_deadline: Seconds = 1800.0
-    """Seconds after which an unassigned instance that is not ready, or not any more, counts as failed: a database alone takes minutes."""
+    """Seconds after which an unassigned instance counts as failed if it is not ready, or is no longer ready: its database takes minutes."""
     replace_backoff: Seconds = 60.0
     """Seconds until failed instances of a pool are replaced again; doubled with each round, until one instance becomes ready."""
     replace_backoff_limit: Seconds = 3600.0
     """The longest such time."""
     orphan_grace: Seconds = 600.0
-    """Seconds that an instance whose Nextcloud is gone is kept before it is reclaimed."""
+    """Seconds until the instance of a deleted Nextcloud is reclaimed."""
     drift_limit: Annotated[int, Field(ge=1)] = 5
-    """How many corrections within drift_window are a fight with another manager."""
+    """How many corrections of an instance within drift_window are normal; with more, the condition DriftFight is True."""
     drift_window: Seconds = 600.0
-    """Seconds in which corrections are counted."""
+    """The window of the count of corrections, in seconds."""
     drift_pause: Seconds = 60.0
-    """Seconds between corrections during a fight."""
+    """Seconds between corrections while DriftFight is True."""
     claims_at_once: Annotated[int, Field(ge=1)] = 4
     """Workers of the controller of Nextclouds."""
     pools_at_once: Annotated[int, Field(ge=1)] = 2
     """Workers of the controller of pools."""
     barrier: Seconds = 600.0
-    """Seconds to wait for the caches to show own writes. Longer than elsewhere: a stale cache could make a pool too large."""
+    """Seconds to wait until the caches show own writes. Longer than in other families: a stale cache could let a pool grow too large."""
     adjectives: Words = ADJECTIVES
     """The first words of names."""
     nouns: Words = NOUNS
     """The second words of names."""
     instances: MaterialSettings = MaterialSettings()
-    """How the instances themselves are made."""
+    """Settings of the controller that creates the objects of instances."""
 
     @property
     def instance_namespaces(self) -> InstanceNamespaces:
-        """The namespaces in which instances may be."""
+        """The namespaces of instances."""
         return InstanceNamespaces.of(self.instance_namespace, self.namespaces)

@@ -46,9 +46,10 @@ from konverge.reconcilers.pools.claims.render import tenant_intent
 from konverge.reconcilers.pools.instances import names
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER, application_secret
 from konverge.reconcilers.pools.instances.render import release_of
-from konverge.reconcilers.pools.instances.secrets import SECRET, needed_secrets
+from konverge.reconcilers.pools.instances.secrets import needed_secrets
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
 from konverge.reconcilers.pools.instances.versions import ResolvedChart
+from konverge.reconcilers.pools.kinds import SECRET
 from konverge.reconcilers.pools.names import MAX_WORD, instance_name, name_for
 from konverge.reconcilers.pools.pool.render import new_member
 from konverge.reconcilers.quota.words import QuotaLabel, quota_name

@@ -118,7 +118,7 @@ POOLS: Final = (
     Mutant(
         "pools-namespace-of-users",
         "an instance deletes its namespace although no label says that it owns it",
-        FAMILY + "instances.teardown",
+        FAMILY + "instances.teardown.decide",
         "owns_namespace",
         "namespace.metadata.label(PoolsLabel.INSTANCE) == instance.name",
         "True",
@@ -128,16 +128,16 @@ POOLS: Final = (
     Mutant(
         "pools-cluster-of-users",
         "an instance deletes a Cluster that was not made for it",
-        FAMILY + "instances.teardown",
+        FAMILY + "instances.ownership",
         "is_ours",
-        "found.metadata.label(Label.OWNER_UID) == instance.uid",
+        "stored.metadata.label(Label.OWNER_UID) == instance.uid",
         "True",
         test="tests/scenarios/pools/test_instances.py::test_an_object_of_another_owner_is_neither_used_nor_deleted",
     ),
     Mutant(
         "pools-retain-forgotten",
         "with Retain database, bucket and Secrets go with the Nextcloud",
-        FAMILY + "instances.teardown",
+        FAMILY + "instances.teardown.decide",
         "keeps_data",
         "instance.spec.reclaim_policy == 'Retain' and not is_spare(instance)",
         "False",
@@ -157,10 +157,10 @@ POOLS: Final = (
     Mutant(
         "pools-database-not-waited-for",
         "an instance loses its Secrets while its database is still being deleted",
-        FAMILY + "instances.dismantle",
-        "Dismantler._database",
-        "return self._waiting(TeardownReason.DATABASE, f'Cluster {found.name} is being deleted')",
-        "return None",
+        FAMILY + "instances.teardown.decide",
+        "database_end",
+        "waiting(TeardownReason.DATABASE, f'Cluster {cluster.name} is being deleted', retry)",
+        "None",
         test="tests/scenarios/pools/test_instances.py::test_each_step_of_a_deletion_waits_until_the_one_before_has_ended",
     ),
 )

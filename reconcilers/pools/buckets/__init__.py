@@ -3,11 +3,12 @@
     words.py                reasons of failures, the tag of the owner
     failures.py             errors of S3 -> BucketFailure
     provider.py             BucketProvider: the protocol of both
+    decide.py               the owner and the state of a bucket. Pure
     api.py                  single operations of S3, as the logic needs them; retries.py repeats the operations that a busy server refused
     s3.py                   the provider over S3
     object_bucket_claim.py  the provider over ObjectBucketClaims
     emptying.py             the deletion of versions in pages, of a bucket or of a folder
-    act.py                  S3 over HTTP: the only file that knows the S3 client (docs/adr/0015)
+    act.py                  S3 over HTTP: the only file that knows the S3 client (docs/adr/0015), so it is longer than other files
 
 Guarantees: only a bucket that was created for the same owner is emptied or deleted. No error, event or log line contains a credential.
 """

@@ -1,6 +1,6 @@
 """S3 over HTTP, by aiobotocore: the only effect of the family outside of Kubernetes.
 
-Guarantees: no call lasts longer than its time limit. `S3Access` is the only source of keys, endpoints and regions: neither the environment
+Guarantees: every call ends within its time limit. `S3Access` is the only source of keys, endpoints and regions: neither the environment
 nor ~/.aws is read. No error contains a credential, a text of the server, or the key of an object. No redirect is followed, and the server
 of an account that is `public_only` has a public address at each connection.
 
@@ -252,15 +252,16 @@ class HttpS3:
 
     @asynccontextmanager
     async def _limited(self, operation: str) -> AsyncIterator[None]:
-        """Apply the time limit, and turn every error into a BucketFailure without causes: a cause may quote credentials."""
+        """Apply the time limit, and raise each error as a BucketFailure without causes: a cause may quote credentials."""
         exceptions = importlib.import_module("botocore.exceptions")
         unreadable = importlib.import_module("botocore.parsers").ResponseParserError
         try:
             async with asyncio.timeout(self._seconds):
                 yield
         except exceptions.ClientError as error:
-            said = error.response.get("Error", {}), error.response.get("ResponseMetadata", {})
-            raise failure_of(operation, str(said[0].get("Code", "")), int(said[1].get("HTTPStatusCode", 0))) from None
+            code = error.response.get("Error", {}).get("Code", "")
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            raise failure_of(operation, str(code), int(status)) from None
         except TimeoutError:
             raise BucketFailure(
                 BucketReason.UNREACHABLE, f"{operation}: no response within {self._seconds:g} s"
@@ -302,14 +303,14 @@ class HttpS3:
     async def tags(self, bucket: str) -> Mapping[str, str] | None:
         """Return the tags of the bucket; None if the server has no tags of buckets."""
         try:
-            found = await self._call("GetBucketTagging", self._client.get_bucket_tagging, Bucket=bucket)
+            tagging = await self._call("GetBucketTagging", self._client.get_bucket_tagging, Bucket=bucket)
         except BucketFailure as failure:
             if failure.code in _NO_TAGS:
                 return {}
             if failure.code in _NOT_IMPLEMENTED:
                 return None
             raise
-        return {tag["Key"]: tag["Value"] for tag in found.get("TagSet", ())}
+        return {tag["Key"]: tag["Value"] for tag in tagging.get("TagSet", ())}
 
     async def tag(self, bucket: str, tags: Mapping[str, str]) -> None:
         """Replace the tags of the bucket."""
@@ -324,14 +325,14 @@ class HttpS3:
         """Return the first page of versions and delete markers; of plain objects, if the server has no versions."""
         where = {"Bucket": bucket, "MaxKeys": PAGE, "Prefix": prefix}
         try:
-            found = await self._call("ListObjectVersions", self._client.list_object_versions, **where)
+            page = await self._call("ListObjectVersions", self._client.list_object_versions, **where)
         except BucketFailure as failure:
             if failure.code not in _NOT_IMPLEMENTED:
                 raise
-            found = await self._call("ListObjectsV2", self._client.list_objects_v2, **where)
-        parts = [*found.get("Versions", ()), *found.get("DeleteMarkers", ()), *found.get("Contents", ())]
-        versions = [ObjectVersion(one["Key"], one.get("VersionId", "")) for one in parts]
-        return VersionPage(versions, bool(found.get("IsTruncated")))
+            page = await self._call("ListObjectsV2", self._client.list_objects_v2, **where)
+        entries = [*page.get("Versions", ()), *page.get("DeleteMarkers", ()), *page.get("Contents", ())]
+        versions = [ObjectVersion(entry["Key"], entry.get("VersionId", "")) for entry in entries]
+        return VersionPage(versions, bool(page.get("IsTruncated")))
 
     async def delete_versions(self, bucket: str, versions: Sequence[ObjectVersion]) -> Mapping[str, int]:
         """Delete at most PAGE versions; return the error codes of the versions that stay, with their numbers.
@@ -340,19 +341,19 @@ class HttpS3:
         servers refuse the whole list for one such key (https://github.com/boto/boto3/issues/2005).
         """
         stay: Counter[str] = Counter()
-        alone: list[ObjectVersion] = []
+        unlistable: list[ObjectVersion] = []
         listed: list[dict[str, str]] = []
         for version in versions[:PAGE]:
             if _NOT_IN_XML.search(version.key):
-                alone.append(version)
+                unlistable.append(version)
             else:
                 listed.append(_named(version))
         if listed:
-            found = await self._call(
+            response = await self._call(
                 "DeleteObjects", self._client.delete_objects, Bucket=bucket, Delete={"Objects": listed, "Quiet": True}
             )
-            stay.update(str(error.get("Code", "")) for error in found.get("Errors", ()))
-        for version in alone:
+            stay.update(str(error.get("Code", "")) for error in response.get("Errors", ()))
+        for version in unlistable:
             try:
                 await self._call("DeleteObject", self._client.delete_object, Bucket=bucket, **_named(version))
             except BucketFailure as failure:
@@ -368,17 +369,17 @@ class HttpS3:
         """Return some uploads that were not completed; none if the server cannot list them."""
         try:
             # botocore requests encoded keys in all lists but this.
-            found = await self._call(
+            page = await self._call(
                 "ListMultipartUploads", self._client.list_multipart_uploads, Bucket=bucket, EncodingType="url"
             )
         except BucketFailure as failure:
             if failure.code in _NOT_IMPLEMENTED:
                 return ()
             raise
-        encoded = found.get("EncodingType") == "url"
+        encoded = page.get("EncodingType") == "url"
         return [
             Upload(unquote_plus(upload["Key"]) if encoded else upload["Key"], upload["UploadId"])
-            for upload in found.get("Uploads", ())
+            for upload in page.get("Uploads", ())
         ]
 
     async def abort(self, bucket: str, upload: Upload) -> None:

@@ -94,8 +94,8 @@ def failure_of(operation: str, code: str, status: int) -> BucketFailure:
     """
     known = code if _CODE.fullmatch(code) else ""
     reason = _reason(known, status)
-    said = f"{known} ({status})" if known else f"status {status}"
-    return BucketFailure(reason, f"{operation}: {said}: {_REMEDIES[reason]}", code=known, status=status)
+    error = f"{known} ({status})" if known else f"status {status}"
+    return BucketFailure(reason, f"{operation}: {error}: {_REMEDIES[reason]}", code=known, status=status)
 
 
 def _reason(code: str, status: int) -> str:

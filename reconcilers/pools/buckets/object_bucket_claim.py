@@ -9,17 +9,17 @@ Source: https://github.com/kube-object-storage/lib-bucket-provisioner/blob/maste
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from konverge.errors import NotServed
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
+from konverge.reconcilers.pools.buckets.decide import check_claim, claim_in_progress, claimed_bucket
 from konverge.reconcilers.pools.buckets.failures import BucketFailure
 from konverge.reconcilers.pools.buckets.provider import BucketInProgress, BucketReady, BucketRequest
 from konverge.reconcilers.pools.buckets.words import BucketReason
+from konverge.reconcilers.pools.kinds import CONFIG_MAP, SECRET
 from konverge.runtime import back_reference
-from konverge.words import Label
 
 if TYPE_CHECKING:
     from konverge.kinds import Resource
@@ -30,8 +30,6 @@ __all__ = ["OBJECT_BUCKET_CLAIM", "ClaimedBuckets"]
 OBJECT_BUCKET_CLAIM: Final[Kind[Object]] = kind(
     "objectbucket.io/v1alpha1", "ObjectBucketClaim", namespaced=True, plural="objectbucketclaims"
 )
-SECRET: Final[Kind[Object]] = kind("v1", "Secret", namespaced=True, plural="secrets")
-CONFIG_MAP: Final[Kind[Object]] = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
 
 
 class ClaimedBuckets:
@@ -45,34 +43,25 @@ class ClaimedBuckets:
 
     async def ensure(self, wanted: BucketRequest, ctx: Context[Resource], /) -> BucketReady | BucketInProgress:
         """Apply the claim if it is missing; its bucket is ready once Secret and ConfigMap exist."""
-        found = await _find(wanted, ctx) or await ctx.apply(self._rendered(wanted, ctx))
-        _check_owner(found, wanted)
-        if found.metadata.deleting:
-            return BucketInProgress(message=f"ObjectBucketClaim {found.name} is being deleted")
-        phase = str(found.get("status", "phase") or "Pending")
-        if phase == "Failed":
-            raise BucketFailure(BucketReason.REFUSED, f"ObjectBucketClaim {wanted.object_name} failed: see its events")
-        if phase != "Bound":
-            return BucketInProgress(message=f"ObjectBucketClaim {wanted.object_name} is {phase}")
+        claim = await _find(wanted, ctx) or await ctx.apply(self._rendered(wanted, ctx))
+        check_claim(claim, wanted)
+        progress = claim_in_progress(claim)
+        if progress is not None:
+            return progress
         secret = await ctx.live(SECRET).find(wanted.namespace, wanted.object_name)
         config = await ctx.live(CONFIG_MAP).find(wanted.namespace, wanted.object_name)
-        if secret is None or config is None:
-            missing = "Secret" if secret is None else "ConfigMap"
-            return BucketInProgress(
-                message=f"ObjectBucketClaim {wanted.object_name} is Bound, and its {missing} does not exist yet"
-            )
-        return _ready(wanted, config.get("data", default={}) or {})
+        return claimed_bucket(wanted, secret, config)
 
     async def remove(self, wanted: BucketRequest, ctx: Context[Resource], /) -> BucketInProgress | None:
         """Delete the claim, and wait until its provisioner has deleted the bucket."""
-        found = await _find(wanted, ctx)
-        if found is None:
+        claim = await _find(wanted, ctx)
+        if claim is None:
             return None
-        _check_owner(found, wanted)
-        if not found.metadata.deleting:
-            await ctx.delete(OBJECT_BUCKET_CLAIM, expect=found)
+        check_claim(claim, wanted)
+        if not claim.metadata.deleting:
+            await ctx.delete(OBJECT_BUCKET_CLAIM, expect=claim)
         return BucketInProgress(
-            reason=BucketReason.EMPTYING, message=f"ObjectBucketClaim {found.name} is being deleted by its provisioner"
+            reason=BucketReason.EMPTYING, message=f"ObjectBucketClaim {claim.name} is being deleted by its provisioner"
         )
 
     def _rendered(self, wanted: BucketRequest, ctx: Context[Resource]) -> Object:
@@ -94,23 +83,3 @@ async def _find(wanted: BucketRequest, ctx: Context[Resource]) -> Object | None:
             BucketReason.NOT_SERVED,
             "the cluster has no ObjectBucketClaim (objectbucket.io): install a provisioner, as Rook is one",
         ) from None
-
-
-def _check_owner(found: Object, wanted: BucketRequest) -> None:
-    if found.metadata.label(Label.OWNER_UID) != wanted.owner:
-        raise BucketFailure(
-            BucketReason.TAKEN,
-            f"ObjectBucketClaim {wanted.namespace}/{wanted.object_name} was not made for this instance: it is neither used nor deleted",
-        )
-
-
-def _ready(wanted: BucketRequest, data: Mapping[str, str]) -> BucketReady:
-    host, port = data.get("BUCKET_HOST", ""), data.get("BUCKET_PORT", "")
-    scheme = "https" if port in {"", "443"} else "http"
-    shown = "" if port in {"", "80", "443"} else f":{port}"
-    return BucketReady(
-        bucket=data.get("BUCKET_NAME", wanted.name),
-        endpoint=f"{scheme}://{host}{shown}" if host else "",
-        region=data.get("BUCKET_REGION", ""),
-        credentials_secret=wanted.object_name,
-    )

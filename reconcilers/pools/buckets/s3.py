@@ -13,6 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from konverge.reconcilers.pools.buckets.api import S3Access, S3Api, S3Connections
+from konverge.reconcilers.pools.buckets.decide import has_owner, unowned_content
 from konverge.reconcilers.pools.buckets.emptying import PAGES, delete_pages
 from konverge.reconcilers.pools.buckets.failures import BucketFailure
 from konverge.reconcilers.pools.buckets.provider import BucketInProgress, BucketReady, BucketRequest
@@ -72,21 +73,11 @@ class S3Buckets:
         Raises BucketFailure if it has another owner's tag, or content without a tag.
         """
         tags = await self._retries.call(lambda: api.tags(wanted.name))
-        if tags is None:
+        if has_owner(wanted, tags):
             return True
-        owner = tags.get(OWNER_TAG, "")
-        if owner and owner != wanted.owner:
-            raise BucketFailure(
-                BucketReason.TAKEN,
-                f"the bucket {wanted.name} is tagged with another owner ({OWNER_TAG}): it is neither used nor deleted",
-            )
-        if not owner and (await self._retries.call(lambda: api.first_versions(wanted.name))).versions:
-            raise BucketFailure(
-                BucketReason.TAKEN,
-                f"the bucket {wanted.name} has content and no owner: it is neither used nor deleted; "
-                f"if it belongs to the instance, tag it with {OWNER_TAG}={wanted.owner}",
-            )
-        return bool(owner)
+        if (await self._retries.call(lambda: api.first_versions(wanted.name))).versions:
+            raise unowned_content(wanted)
+        return False
 
     async def _delete_empty(self, api: S3Api, name: str) -> BucketInProgress | None:
         call = self._retries.call

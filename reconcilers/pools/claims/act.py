@@ -1,6 +1,6 @@
 """Writes to the instance of a Nextcloud: its marks, the record of its former spec, and the tenant's fields.
 
-Each write needs the answer of the write before, and the status of the Nextcloud is copied from the last answer, so no plan holds them.
+Each write needs the result of the write before, and the Nextcloud copies the status from the last result, so no plan holds these writes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""New instances of Nextclouds without a pool. The answer of a creation is the instance, whose status the Nextcloud copies.
+"""New instances of Nextclouds without a pool. The Nextcloud copies the status from the stored instance.
 
 Guarantees: an instance is created only after the status of the Nextcloud has its name and the digest of its nonce.
 """

@@ -106,7 +106,7 @@ def choose_named(nextcloud: Nextcloud, named: NamedInstance, nominated: Nominate
 def choose_from_stock(
     nextcloud: Nextcloud, stock: Stock, nominated: NominatedInstance | None, *, exclude: str = ""
 ) -> NominatedInstance | None:
-    """Return the instance of a pool that is the claim's turn, except the UID `exclude`; the recorded instance if it is free."""
+    """Return the next instance of a pool for the claim, except the UID `exclude`; the recorded instance if it is free."""
     claim = WaitingClaim.of(nextcloud.metadata, stock.selector)
     ready = candidates(claim, stock.line, stock.ready, stock.membership.serves)
     free = {instance.uid: instance for instance in ready if instance.uid != exclude}

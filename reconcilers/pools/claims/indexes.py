@@ -19,16 +19,9 @@ from konverge.reconcilers.pools.claims.pairing import (
     selector_key,
     selectors_of,
 )
-from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD, POOL
+from konverge.reconcilers.pools.kinds import INSTANCE, NAMESPACE, NEXTCLOUD, POOL
 from konverge.reconcilers.pools.members import is_idle
-from konverge.reconcilers.pools.records import (
-    NAMESPACE,
-    PoolMembership,
-    is_confirmed,
-    keepers_of,
-    members,
-    pool_of_member,
-)
+from konverge.reconcilers.pools.records import PoolMembership, is_confirmed, keepers_of, members, pool_of_member
 from konverge.reconcilers.pools.words import InstancePhase, InstanceReason, PoolsCondition, PoolsLabel
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
-"""The one write that locks an instance to a Nextcloud. Its answer is the taken instance.
+"""The write that locks an instance to a Nextcloud. The Nextcloud copies the status from the locked instance.
 
 Guarantees
-- An instance is taken by one write that names the version that was read.
+- The write names the version of the instance that was read.
 - Before that write the record is read live and has to be unchanged: the cache of a new leader may be behind the last write of the
   former leader.
 """
@@ -69,7 +69,7 @@ async def take_instance(
 
 
 def count_wait(nextcloud: Nextcloud, metrics: PoolMetrics, ctx: Context[Nextcloud]) -> None:
-    """Count the wait of a claim at the one write that ends the wait: later steps may be repeated."""
+    """Count the wait of a claim at the write that ends the wait: later steps may be repeated."""
     created = nextcloud.metadata.created
     if created is not None:
         metrics.wait.observe(max(0.0, (ctx.now() - created).total_seconds()))

@@ -17,9 +17,9 @@ from konverge.reconcilers.pools.allowance import allowed, allows
 from konverge.reconcilers.pools.claims.indexes import IDLE, READY_IDLE, competitors
 from konverge.reconcilers.pools.claims.pairing import WaitingClaim, matches, selector_key
 from konverge.reconcilers.pools.claims.render import spec_before
-from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD, POOL, PROFILE
+from konverge.reconcilers.pools.kinds import INSTANCE, NAMESPACE, NEXTCLOUD, POOL, PROFILE
 from konverge.reconcilers.pools.nonces import has_nonce
-from konverge.reconcilers.pools.records import NAMESPACE, PoolMembership
+from konverge.reconcilers.pools.records import PoolMembership
 from konverge.reconcilers.pools.tenant_fields import defaults_without_pool
 from konverge.reconcilers.pools.words import PoolsLabel
 from konverge.runtime import FieldsHeld

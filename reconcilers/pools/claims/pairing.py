@@ -93,7 +93,7 @@ def beginnings_of(selector: str) -> tuple[str, ...]:
 def selectors_of(instances: Iterable[Metadata], begins: Callable[[str], bool]) -> frozenset[str]:
     """Return selectors that include all selectors of waiting claims that match one of these instances; other claims do not compete.
 
-    `begins` tells whether the longer selector of a waiting claim begins with this selector. So an instance with many labels costs a lookup
+    `begins` is True for a selector if the longer selector of a waiting claim begins with it. So an instance with many labels costs a lookup
     for each label and each such beginning, and not a lookup for each combination of labels.
 
     >>> sorted(selectors_of([Metadata(labels={"a": "1", "b": "2"})], lambda beginning: beginning in {"a=1", "c=3"}))

@@ -1,7 +1,7 @@
 """The writes of a Nextcloud to its instance. Pure.
 
-`lock_patch` is the one write that takes an instance. `tenant_intent` is everything that the Nextcloud sets on it, applied server-side
-with force. Fields outside of the intent belong to the pool's template or to other managers and stay as they are.
+`lock_patch` takes an instance in a single write. `tenant_intent` holds all fields that the Nextcloud sets, applied server-side with force.
+Fields outside of the intent belong to the pool's template or to other managers and stay as they are.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def plan_lost(nextcloud: Nextcloud, ref: BoundInstance, retry: timedelta) -> Pla
 
 
 def plan_assigned(nextcloud: Nextcloud, followed: FollowedInstance, now: datetime) -> Plan[NextcloudStatus]:
-    """Show the instance and copy its status; a refused spec makes the Nextcloud not ready."""
+    """Show the instance and copy its status; with a refused spec the Nextcloud is not ready."""
     instance, drift = followed.instance, followed.drift
     reported = {condition.type: condition for condition in instance.conditions}
     copied = [reported[type_] for type_ in _COPIED if type_ in reported]

@@ -66,8 +66,8 @@ def keys_secret(instance: str, spec: InstanceSettings, applied: AppliedS3Config,
 
 def uses_path_style(spec: InstanceSettings, settings: MaterialSettings) -> bool:
     """Tell whether the bucket of an instance is in the path of a URL: by the spec, merged with its profile, or else by the settings."""
-    said = spec.s3.path_style if spec.s3 is not None else None
-    return settings.s3_path_style if said is None else said
+    style = spec.s3.path_style if spec.s3 is not None else None
+    return settings.s3_path_style if style is None else style
 
 
 def access_from(

@@ -11,14 +11,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from konverge.conditions import Condition
-from konverge.crds.pools_v1alpha1 import InstanceSettings, PostgresBackupS3
+from konverge.crds.pools_v1alpha1 import InstanceSettings, NextcloudInstance, PostgresBackupS3
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
+from konverge.reconcilers.pools.instances.names import cluster_name
+from konverge.reconcilers.pools.instances.settings import MaterialSettings
 from konverge.reconcilers.pools.instances.steps import StepState
 from konverge.reconcilers.pools.instances.words import BackupReason, Cnpg
 from konverge.reconcilers.pools.words import StepReason
+from konverge.runtime import back_reference
 
-__all__ = ["SCHEDULED_BACKUP", "backup_section", "backup_state", "backup_target", "schedule_spec"]
+__all__ = ["SCHEDULED_BACKUP", "backup_section", "backup_state", "backup_target", "schedule_of", "schedule_spec"]
 
 SCHEDULED_BACKUP: Final[Kind[Object]] = kind(
     "postgresql.cnpg.io/v1", "ScheduledBackup", namespaced=True, plural="scheduledbackups"
@@ -66,6 +69,14 @@ def schedule_spec(cluster: str, schedule: str) -> dict[str, Any]:
     }
 
 
+def schedule_of(instance: NextcloudInstance, settings: MaterialSettings) -> Object:
+    """Return the ScheduledBackup of an instance's database."""
+    name = cluster_name(instance.name)
+    labels, annotations = back_reference(instance)
+    spec = schedule_spec(name, settings.database_backup_schedule)
+    return SCHEDULED_BACKUP.new(name, instance.namespace, labels=labels, annotations=annotations, spec=spec)
+
+
 def backup_state(spec: InstanceSettings, cluster: Object | None) -> StepState:
     """Return the state of the backups of the database; `cluster` is the managed Cluster."""
     postgres = spec.database.postgres if spec.database else None
@@ -75,15 +86,15 @@ def backup_state(spec: InstanceSettings, cluster: Object | None) -> StepState:
         message = "name bucket and credentialsSecret in database.postgres.backup.s3 of a managed database"
         return StepState(ready=False, reason=BackupReason.INCOMPLETE, message=message)
     for type_ in (Cnpg.ARCHIVING, Cnpg.LAST_BACKUP):
-        said = _condition(cluster, type_)
-        if said is not None and said.is_false:
-            return StepState(ready=False, reason=BackupReason.FAILING, message=f"{type_}: {said.message}")
+        condition = _condition(cluster, type_)
+        if condition is not None and condition.is_false:
+            return StepState(ready=False, reason=BackupReason.FAILING, message=f"{type_}: {condition.message}")
     return StepState(ready=True, reason=BackupReason.SCHEDULED)
 
 
 def _condition(cluster: Object | None, type_: str) -> Condition | None:
-    found = None if cluster is None else cluster.get("status", "conditions")
-    for entry in found if isinstance(found, list) else ():
+    conditions = None if cluster is None else cluster.get("status", "conditions")
+    for entry in conditions if isinstance(conditions, list) else ():
         if isinstance(entry, dict) and entry.get("type") == type_:
             return Condition.lenient(entry)
     return None

@@ -40,12 +40,12 @@ def unused_by_sqlite(spec: InstanceSettings) -> str:
     database = spec.database
     if database is None or engine_of(spec) != "sqlite":
         return ""
-    said = {
+    unused = {
         "managed": database.managed,
         "credentialsSecret": database.credentials_secret,
         "postgres": database.postgres is not None,
     }
-    given = " and ".join(f"database.{name}" for name, value in said.items() if value)
+    given = " and ".join(f"database.{name}" for name, value in unused.items() if value)
     if not given:
         return ""
     other = "postgresql" if database.managed or database.postgres is not None else "postgresql or mysql"

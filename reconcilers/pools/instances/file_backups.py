@@ -12,15 +12,17 @@ from datetime import datetime
 from typing import Any, Final
 
 from konverge.clock import from_rfc3339
-from konverge.crds.pools_v1alpha1 import AppliedS3Config, DataBackup, InstanceSettings
+from konverge.crds.pools_v1alpha1 import AppliedS3Config, DataBackup, InstanceSettings, NextcloudInstance
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
+from konverge.reconcilers.pools.instances.access import keys_secret, uses_path_style
+from konverge.reconcilers.pools.instances.names import bucket_name, copy_name
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
 from konverge.reconcilers.pools.instances.steps import StepState
 from konverge.reconcilers.pools.instances.words import BackupReason
 from konverge.reconcilers.pools.words import StepReason
 
-__all__ = ["CRON_JOB", "copy_spec", "copy_state", "copy_target"]
+__all__ = ["CRON_JOB", "copy_job", "copy_spec", "copy_state", "copy_target"]
 
 CRON_JOB: Final[Kind[Object]] = kind("batch/v1", "CronJob", namespaced=True, plural="cronjobs")
 
@@ -52,12 +54,12 @@ def _remote(
     }
     prefix = f"RCLONE_CONFIG_{name}_"
     # Kubernetes replaces $(NAME) by the value of another variable, which may be a key; $$ is a literal dollar sign.
-    found: list[dict[str, Any]] = [
+    variables: list[dict[str, Any]] = [
         {"name": prefix + option, "value": value.replace("$", "$$")} for option, value in plain.items() if value
     ]
     for option, key in _KEYS:
-        found.append({"name": prefix + option, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}})
-    return found
+        variables.append({"name": prefix + option, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}})
+    return variables
 
 
 def copy_spec(
@@ -123,6 +125,16 @@ def copy_spec(
             "spec": {"backoffLimit": 2, "activeDeadlineSeconds": _DAY, "template": {"spec": pod}},
         },
     }
+
+
+def copy_job(
+    instance: NextcloudInstance, source: AppliedS3Config, target: DataBackup, settings: MaterialSettings
+) -> Object:
+    """Return the CronJob that copies the files of an instance."""
+    keys = keys_secret(instance.name, instance.spec, source, settings)
+    folder, style = bucket_name(instance.name, instance.uid), uses_path_style(instance.spec, settings)
+    spec = copy_spec(source, keys, target, folder, settings, path_style=style)
+    return CRON_JOB.new(copy_name(instance.name), instance.namespace, spec=spec)
 
 
 def copy_state(spec: InstanceSettings, job: Object | None) -> StepState:

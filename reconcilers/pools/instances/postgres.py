@@ -17,11 +17,24 @@ from typing import Any, Final
 
 from konverge.clock import from_rfc3339
 from konverge.conditions import Condition
+from konverge.crds.pools_v1alpha1 import InstanceSettings, NextcloudInstance
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
+from konverge.reconcilers.pools.instances.backups import backup_section, backup_target
+from konverge.reconcilers.pools.instances.names import bucket_name, cluster_name
 from konverge.reconcilers.pools.instances.words import Cnpg, DatabaseReason
+from konverge.runtime import back_reference
 
-__all__ = ["CNPG_CLUSTER", "MAX_CLUSTER_NAME", "DatabaseState", "application_secret", "cluster_spec", "translate"]
+__all__ = [
+    "CNPG_CLUSTER",
+    "MAX_CLUSTER_NAME",
+    "DatabaseState",
+    "application_secret",
+    "cluster_of",
+    "cluster_spec",
+    "members_of",
+    "translate",
+]
 
 CNPG_CLUSTER: Final[Kind[Object]] = kind("postgresql.cnpg.io/v1", "Cluster", namespaced=True, plural="clusters")
 
@@ -75,6 +88,31 @@ def cluster_spec(
     }
 
 
+def members_of(spec: InstanceSettings) -> int:
+    """Return how many members the Cluster of a spec has."""
+    postgres = spec.database.postgres if spec.database else None
+    return (postgres.replicas if postgres else None) or 1
+
+
+def cluster_of(instance: NextcloudInstance) -> Object:
+    """Return the Cluster of an instance."""
+    postgres = instance.spec.database.postgres if instance.spec.database else None
+    storage = postgres.storage if postgres else None
+    labels, annotations = back_reference(instance)
+    return CNPG_CLUSTER.new(
+        cluster_name(instance.name),
+        instance.namespace,
+        labels=labels,
+        annotations=annotations,
+        spec=cluster_spec(
+            members=members_of(instance.spec),
+            size=storage.size if storage else None,
+            storage_class=(storage.storage_class if storage else None) or "",
+            backup=backup_section(backup_target(instance.spec), bucket_name(instance.name, instance.uid)),
+        ),
+    )
+
+
 def translate(
     cluster: Object | None,
     *,
@@ -103,8 +141,8 @@ def translate(
     paused = _paused(cluster)
     if paused:
         return DatabaseState(False, DatabaseReason.PAUSED, f"Cluster {name}: {paused}")
-    said = f"{phase}{_because(cluster)}" if phase else "no status yet"
-    return _waiting(cluster, f"Cluster {name}: {said} ({running} of {members} members are ready)", now, deadline, since)
+    step = f"{phase}{_because(cluster)}" if phase else "no status yet"
+    return _waiting(cluster, f"Cluster {name}: {step} ({running} of {members} members are ready)", now, deadline, since)
 
 
 def _connectable(name: str, *, secret_exists: bool) -> DatabaseState:
@@ -140,21 +178,21 @@ def _paused(cluster: Object) -> str:
 
 
 def _condition(cluster: Object) -> Condition | None:
-    found = cluster.get("status", "conditions")
-    for entry in found if isinstance(found, list) else ():
+    conditions = cluster.get("status", "conditions")
+    for entry in conditions if isinstance(conditions, list) else ():
         if isinstance(entry, dict) and entry.get("type") == Cnpg.READY:
             return Condition.lenient(entry)
     return None
 
 
 def _text(cluster: Object, field: str) -> str:
-    found = cluster.get("status", field)
-    return found if isinstance(found, str) else ""
+    text = cluster.get("status", field)
+    return text if isinstance(text, str) else ""
 
 
 def _number(cluster: Object, field: str) -> int:
-    found = cluster.get("status", field)
-    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+    number = cluster.get("status", field)
+    return number if isinstance(number, int) and not isinstance(number, bool) else 0
 
 
 def _because(cluster: Object) -> str:

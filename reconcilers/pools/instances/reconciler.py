@@ -1,9 +1,11 @@
-"""The reconciler of instances: the async shell around the pure decisions of this folder.
+"""The reconciler of instances: each step observes, decides, writes and reports before the next step begins.
 
 `reconcile`: Secrets, database, bucket, backups, release; the first step that is not done ends the reconcile, with its reason in Ready.
 Ready does not wait for backups.
-`finalize`: release, backups of files, bucket, database, Secrets, volumes, namespace; each is waited for. An
+`finalize`: release, backups of files, bucket, database, Secrets, volumes, namespace (`teardown`); each is waited for. An
 instance that its Nextcloud released with Retain is not deleted: its Helm release is uninstalled, and all else stays.
+
+Each step has its own plan: a step reads the results of the step before, and its condition is reported even if a later step raises an error.
 
 Guarantees: every step reads the existing objects and continues from them, so a process may end between any two writes. An object is used,
 changed or deleted only if its label has the UID of the instance; a bucket only if the status recorded before its creation that we create
@@ -16,21 +18,26 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
-from konverge.clock import rfc3339
 from konverge.crds.pools_v1alpha1 import NextcloudInstance
-from konverge.outcome import Done, Outcome, RequeueAfter
+from konverge.outcome import Done, Outcome
 from konverge.reconcilers.pools.buckets import BucketProvider, S3Folders
-from konverge.reconcilers.pools.instances import teardown
-from konverge.reconcilers.pools.instances.backup_step import BackupKeeper
-from konverge.reconcilers.pools.instances.dismantle import Dismantler
-from konverge.reconcilers.pools.instances.materialise import Materialiser
-from konverge.reconcilers.pools.instances.render import url_of
+from konverge.reconcilers.pools.instances.act import InstanceParts
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
-from konverge.reconcilers.pools.instances.steps import StepState, outcome_of, phase_of
-from konverge.reconcilers.pools.instances.words import TeardownReason
+from konverge.reconcilers.pools.instances.status import (
+    plan_claimed,
+    plan_deleted,
+    plan_deleting,
+    plan_not_listed,
+    plan_protected,
+    plan_released,
+    plan_result,
+    plan_started,
+    plan_step,
+)
+from konverge.reconcilers.pools.instances.teardown.decide import is_protected, is_released, keeps_data, refusal
+from konverge.reconcilers.pools.instances.teardown.reconciler import InstanceTeardown
 from konverge.reconcilers.pools.namespaces import InstanceNamespaces
-from konverge.reconcilers.pools.words import InstancePhase, PoolsAnnotation, PoolsCondition, PoolsEvent, StepReason
-from konverge.words import EventType
+from konverge.reconcilers.pools.words import PoolsCondition
 
 if TYPE_CHECKING:
     from konverge.runtime import Context
@@ -52,90 +59,46 @@ class NextcloudInstanceReconciler:
         rng: Random,
         namespaces: InstanceNamespaces,
     ) -> None:
-        self._make = Materialiser(settings, buckets, rng)
-        self._keep_backups = BackupKeeper(settings)
-        self._dismantle = Dismantler(settings, buckets, folders)
-        self._again = timedelta(seconds=settings.retry)
+        self._teardown = InstanceTeardown(settings, buckets, folders)
+        self._retry = timedelta(seconds=settings.retry)
         self._namespaces = namespaces
+        parts = InstanceParts(settings, buckets, rng)
+        self._steps = (
+            (PoolsCondition.SECRETS_READY, parts.secrets),
+            (PoolsCondition.DATABASE_READY, parts.database),
+            (PoolsCondition.BUCKET_READY, parts.bucket),
+            (PoolsCondition.BACKUPS_READY, parts.backups),
+            (PoolsCondition.RELEASE_READY, parts.release),
+        )
 
     async def reconcile(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> Outcome:
         """Take the steps in order, up to the first that is not done."""
-        if refusal := self._namespaces.refusal(instance.namespace):
-            ctx.status.set_condition(PoolsCondition.READY, False, StepReason.NAMESPACE_NOT_LISTED, refusal)
-            return Done()
-        draft = ctx.status.draft
-        if instance.spec.claim_ref is not None:
-            draft.claim_ref = instance.spec.claim_ref
-            draft.assigned_at = instance.status.assigned_at or rfc3339(ctx.now())
-        if teardown.is_released(instance):
+        if unlisted := self._namespaces.refusal(instance.namespace):
+            return await ctx.execute(plan_not_listed(unlisted))
+        await ctx.execute(plan_claimed(instance, ctx.now()))
+        if is_released(instance):
             return await self._release_of_a_retained(instance, ctx)
-        _refuse_maintenance(instance, ctx)
-        draft.url = url_of(instance.spec)
-        make = self._make
-        state = StepState(ready=False, reason=TeardownReason.RELEASED)
-        for type_, step in (
-            (PoolsCondition.SECRETS_READY, make.secrets),
-            (PoolsCondition.DATABASE_READY, make.database),
-            (PoolsCondition.BUCKET_READY, make.bucket),
-            (PoolsCondition.BACKUPS_READY, self._keep_backups.step),
-            (PoolsCondition.RELEASE_READY, make.release),
-        ):
+        await ctx.execute(plan_started(instance))
+        for type_, step in self._steps:
             state = await step(instance, ctx)
-            ctx.status.set_condition(type_, state.ready, state.reason, state.message)
+            await ctx.execute(plan_step(type_, state))
             if not state.ready and type_ != PoolsCondition.BACKUPS_READY:
                 break
-        ctx.status.set_condition(PoolsCondition.READY, state.ready, state.reason, state.message)
-        draft.phase = phase_of(state, was_ready=bool(instance.status.ready_at))
-        if state.ready and not instance.status.ready_at:
-            draft.ready_at = rfc3339(ctx.now())
-        return outcome_of(state, ctx.now(), None)
-
-    async def _release_of_a_retained(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> Outcome:
-        """Uninstall the release of an instance that its Nextcloud released; with Delete its deletion follows."""
-        if not teardown.keeps_data(instance):
-            return Done()
-        state = await self._dismantle.release(instance, ctx)
-        ctx.status.draft.phase = InstancePhase.RELEASED
-        message = "bucket, database, volumes, Secrets and namespace are kept; delete the instance when they are not needed by it"
-        if state is not None:
-            message = state.message
-        ctx.status.set_condition(PoolsCondition.READY, False, TeardownReason.RELEASED, message)
-        return Done() if state is None else RequeueAfter(self._again)
+        return await ctx.execute(plan_result(instance, state, ctx.now()))
 
     async def finalize(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> Outcome:
         """Take the next step of the deletion; Done once all parts that are deleted with the instance do not exist any more."""
-        if refusal := self._namespaces.refusal(instance.namespace):
-            message = f"nothing of the instance is deleted: {refusal}"
-            ctx.status.set_condition(PoolsCondition.READY, False, StepReason.NAMESPACE_NOT_LISTED, message)
-            return RequeueAfter(self._again)
-        if teardown.is_protected(instance):
-            message = teardown.refusal(instance)
-            before = ctx.status.find(PoolsCondition.READY)
-            if before is None or before.reason != TeardownReason.PROTECTED:
-                ctx.event(TeardownReason.PROTECTED, message, type_=EventType.WARNING)
-            ctx.status.set_condition(PoolsCondition.READY, False, TeardownReason.PROTECTED, message)
-            return RequeueAfter(self._again)
-        state = await self._dismantle.next_step(instance, ctx)
+        if unlisted := self._namespaces.refusal(instance.namespace):
+            return await ctx.execute(plan_not_listed(f"nothing of the instance is deleted: {unlisted}", self._retry))
+        if is_protected(instance):
+            return await ctx.execute(plan_protected(instance, refusal(instance), self._retry))
+        state = await self._teardown.next_step(instance, ctx)
         if state is None:
-            kept = await self._dismantle.kept_database(instance, ctx)
-            if kept:
-                message = f"Cluster {kept} is kept, as database.deleteOnCleanup is not true; delete it when it is not needed any more"
-                ctx.event(PoolsEvent.DATABASE_KEPT, message)
+            return await ctx.execute(plan_deleted(await self._teardown.kept_database(instance, ctx)))
+        return await ctx.execute(plan_deleting(state, self._retry))
+
+    async def _release_of_a_retained(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> Outcome:
+        """Uninstall the release of an instance that its Nextcloud released; with Delete its deletion follows."""
+        if not keeps_data(instance):
             return Done()
-        ctx.status.draft.phase = InstancePhase.DELETING
-        ctx.status.set_condition(PoolsCondition.READY, False, state.reason, state.message)
-        return RequeueAfter(state.again or self._again)
-
-
-def _refuse_maintenance(instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> None:
-    """Report that the annotation run-maintenance has no effect: it would need the right to run commands in all pods."""
-    if not instance.metadata.annotation(PoolsAnnotation.RUN_MAINTENANCE):
-        ctx.status.remove_condition(PoolsCondition.MAINTENANCE_RUN)
-        return
-    message = (
-        f"nothing was run: run occ with kubectl exec in a pod of the release {instance.name}, "
-        f"and remove the annotation {PoolsAnnotation.RUN_MAINTENANCE}"
-    )
-    if ctx.status.find(PoolsCondition.MAINTENANCE_RUN) is None:
-        ctx.event(StepReason.NOT_SUPPORTED, message, type_=EventType.WARNING)
-    ctx.status.set_condition(PoolsCondition.MAINTENANCE_RUN, False, StepReason.NOT_SUPPORTED, message)
+        return await ctx.execute(plan_released(await self._teardown.release(instance, ctx), self._retry))

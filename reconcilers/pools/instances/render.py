@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from konverge.crds.durations import format_duration
-from konverge.crds.pools_v1alpha1 import AppliedS3Config, InstanceSettings, TemplateSettings
+from konverge.crds.pools_v1alpha1 import AppliedS3Config, InstanceSettings
 from konverge.fields import digest
 from konverge.objects import Object
 from konverge.reconcilers.pools.instances.databases import engine_of
@@ -25,15 +25,12 @@ from konverge.reconcilers.pools.instances.names import cluster_name, secret_name
 from konverge.reconcilers.pools.instances.postgres import application_secret
 from konverge.reconcilers.pools.instances.secrets import external_database, needed_secrets
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
-from konverge.reconcilers.pools.instances.steps import StepState
 from konverge.reconcilers.pools.instances.versions import ResolvedChart
-from konverge.reconcilers.pools.instances.words import ReleaseReason
 from konverge.reconcilers.pools.profiles import merge
-from konverge.reconcilers.shared.endpoints import is_host_name
 from konverge.reconcilers.shared.helm_release.freshness import DesiredRelease
 from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 
-__all__ = ["RenderedRelease", "release_of", "release_problem", "url_of", "values_of"]
+__all__ = ["RenderedRelease", "release_of", "url_of", "values_of"]
 
 _KEEP = {"helm.sh/resource-policy": "keep"}
 _LAYER = {"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzip", "operation": "copy"}
@@ -46,21 +43,6 @@ class RenderedRelease:
     source: Object
     release: Object
     desired: DesiredRelease
-
-
-def release_problem(spec: TemplateSettings, settings: MaterialSettings) -> StepState | None:
-    """Return the problem that keeps the release from being applied: a service account that is not allowed, or a malformed host."""
-    named, allowed = spec.service_account_name, {settings.service_account, *settings.allowed_service_accounts}
-    if named is not None and not {named, "*"} & allowed:
-        message = (
-            f"serviceAccountName {named} is not allowed: add it to the setting pools.instances.allowed_service_accounts"
-        )
-        return StepState(ready=False, reason=ReleaseReason.ACCOUNT_NOT_ALLOWED, message=message, lasting=True)
-    host = spec.ingress.host if spec.ingress is not None else None
-    if host is not None and not is_host_name(host):  # stored before the definition refused it
-        message = "ingress.host is not a DNS name in lower case: change it"
-        return StepState(ready=False, reason=ReleaseReason.HOST_INVALID, message=message, lasting=True)
-    return None
 
 
 def url_of(spec: InstanceSettings) -> str | None:
@@ -115,7 +97,7 @@ def values_of(
     path_style: bool,
 ) -> dict[str, Any]:
     """Return the values of the chart."""
-    secrets = {one.purpose: one.name for one in needed_secrets(instance, spec)}
+    secrets = {needed.purpose: needed.name for needed in needed_secrets(instance, spec)}
     nextcloud: dict[str, Any] = {
         "existingSecret": {
             "enabled": True,
@@ -181,21 +163,23 @@ def _enable(apps: Sequence[str]) -> str:
 def _mail(secret: str, domain: str) -> list[dict[str, Any]]:
     """Return the variables that configure mail in the image: the chart itself has no Secret for the host."""
     keys = {"SMTP_HOST": "host", "SMTP_NAME": "user", "SMTP_PASSWORD": "password"}
-    taken = [{"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}} for name, key in keys.items()]
-    return [*taken, {"name": "MAIL_FROM_ADDRESS", "value": "nextcloud"}, {"name": "MAIL_DOMAIN", "value": domain}]
+    of_secret = [
+        {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}} for name, key in keys.items()
+    ]
+    return [*of_secret, {"name": "MAIL_FROM_ADDRESS", "value": "nextcloud"}, {"name": "MAIL_DOMAIN", "value": domain}]
 
 
 def _ingress(instance: str, spec: InstanceSettings) -> dict[str, Any]:
     ingress = spec.ingress
     assert ingress is not None, "checked by the caller"
-    found: dict[str, Any] = {"enabled": bool(ingress.enabled)}
+    values: dict[str, Any] = {"enabled": bool(ingress.enabled)}
     if ingress.class_name:
-        found["className"] = ingress.class_name
+        values["className"] = ingress.class_name
     if ingress.annotations:
-        found["annotations"] = dict(ingress.annotations)
+        values["annotations"] = dict(ingress.annotations)
     if ingress.tls and ingress.tls.enabled and ingress.host:
-        found["tls"] = [{"secretName": ingress.tls.secret_name or f"{instance}-tls", "hosts": [ingress.host]}]
-    return found
+        values["tls"] = [{"secretName": ingress.tls.secret_name or f"{instance}-tls", "hosts": [ingress.host]}]
+    return values
 
 
 def release_of(

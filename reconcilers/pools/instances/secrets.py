@@ -15,17 +15,23 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from konverge.crds.pools_v1alpha1 import InstanceSettings
-from konverge.kinds import Kind, kind
+from konverge.crds.pools_v1alpha1 import InstanceSettings, NextcloudInstance
 from konverge.objects import Object
 from konverge.reconcilers.pools.instances.backups import backup_target
 from konverge.reconcilers.pools.instances.databases import engine_of
 from konverge.reconcilers.pools.instances.file_backups import copy_target
 from konverge.reconcilers.pools.instances.names import secret_name
+from konverge.reconcilers.pools.kinds import SECRET
+from konverge.runtime import back_reference
 
-__all__ = ["SECRET", "NeededSecret", "content_of", "external_database", "needed_secrets", "password"]
-
-SECRET: Final[Kind[Object]] = kind("v1", "Secret", namespaced=True, plural="secrets")
+__all__ = [
+    "NeededSecret",
+    "content_of",
+    "external_database",
+    "generated_secret",
+    "needed_secrets",
+    "password",
+]
 
 _LETTERS: Final = string.ascii_letters + string.digits
 _LENGTH: Final = 32
@@ -66,6 +72,13 @@ def needed_secrets(instance: str, spec: InstanceSettings) -> Iterator[NeededSecr
 def external_database(spec: InstanceSettings) -> bool:
     """Tell whether the database exists elsewhere, and its Secret has the address."""
     return spec.database is not None and engine_of(spec) != "sqlite" and not spec.database.managed
+
+
+def generated_secret(instance: NextcloudInstance, needed: NeededSecret, rng: Random) -> Object:
+    """Return a new Secret of an instance."""
+    labels, annotations = back_reference(instance)
+    data = content_of(needed.purpose, rng)
+    return SECRET.new(needed.name, instance.namespace, labels=labels, annotations=annotations, type="Opaque", data=data)
 
 
 def password(rng: Random) -> str:

@@ -14,7 +14,7 @@ Seconds = Annotated[float, Field(gt=0)]
 
 
 class MaterialSettings(BaseModel):
-    """How instances are materialised.
+    """Settings of the controller that creates the objects of instances.
 
     >>> MaterialSettings().chart
     'nextcloud'
@@ -33,8 +33,8 @@ class MaterialSettings(BaseModel):
     aliases: dict[str, str] = Field(default_factory=dict)
     """Other words for versions of the map."""
     service_account: str = ""
-    """The service account with whose rights Flux installs the chart, in the namespace of each instance whose pool or profile names none;
-    empty: Flux's own rights, which are the cluster's as a rule."""
+    """The service account that Flux installs the charts with, in the namespace of each instance without an account of its pool or profile.
+    Empty: Flux's own rights, which are normally the rights on the whole cluster."""
     allowed_service_accounts: tuple[str, ...] = ()
     """Names that `serviceAccountName` of a pool's template or a profile may have besides `service_account`; `*` allows every name."""
     tenant_helm: bool = False
@@ -59,9 +59,9 @@ class MaterialSettings(BaseModel):
     bucket_storage_class: str = ""
     """The storage class of ObjectBucketClaims."""
     s3_endpoint: str = ""
-    """The S3 server of instances that name none."""
+    """The S3 server of an instance that names no server."""
     s3_region: str = "us-east-1"
-    """The region of instances that name none."""
+    """The region of an instance that names no region."""
     s3_path_style: bool = True
     """Whether the bucket is in the path of a URL: self-hosted servers rarely have a certificate for each bucket."""
     database_backup_schedule: str = "0 0 2 * * *"
@@ -69,7 +69,7 @@ class MaterialSettings(BaseModel):
     file_backup_image: str = "rclone/rclone:1.71.2"
     """The image that copies the files of instances that ask for backups; its entry point is rclone."""
     file_backup_schedule: str = "30 2 * * *"
-    """When the files of an instance are copied that names no schedule: five fields, in UTC of the control plane."""
+    """When the files of an instance without a schedule of its own are copied: five fields, in UTC of the control plane."""
     database_deadline: Seconds = 900.0
     """Seconds after which a database that is not ready is reported as stalled: CloudNativePG does not report an unbound volume."""
     source_grace: Seconds = 30.0
@@ -79,6 +79,6 @@ class MaterialSettings(BaseModel):
     interval: Seconds = 300.0
     """Seconds between the reconciles of Flux."""
     retry: Seconds = 30.0
-    """Seconds until a step that waits for what no watch reports is looked at again: a user's Secret, a bucket, a deletion."""
+    """Seconds until a step is tried again if no watch reports the end of its wait: for a user's Secret, a bucket or a deletion."""
     at_once: Annotated[int, Field(ge=1)] = 4
     """Workers of the controller."""

@@ -1,19 +1,15 @@
-"""The state of one step of an instance, and the phase that is derived from all steps. Pure."""
+"""The state of one step of an instance. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from konverge.crds.pools_v1alpha1 import Phase
-from konverge.outcome import Done, Outcome, RequeueAfter
-from konverge.reconcilers.pools.instances.words import DatabaseReason, ReleaseReason
-from konverge.reconcilers.pools.words import InstancePhase, StepReason
+from konverge.crds.pools_v1alpha1 import NextcloudInstanceStatus
+from konverge.reconcilers.pools.words import StepReason
 
-__all__ = ["StepState", "outcome_of", "phase_of", "summary_of"]
-
-_STALLED = frozenset({DatabaseReason.STALLED, DatabaseReason.FAILED, ReleaseReason.STALLED})
+__all__ = ["StepState", "summary_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +21,8 @@ class StepState:
     message: str = ""
     lasting: bool = False
     again: timedelta | None = None
+    draft: NextcloudInstanceStatus | None = None
+    """The fields of the status that the step sets."""
 
 
 def summary_of(states: Sequence[StepState]) -> StepState:
@@ -33,26 +31,5 @@ def summary_of(states: Sequence[StepState]) -> StepState:
     >>> summary_of([StepState(ready=True, reason="NotWanted"), StepState(ready=True, reason="BackupsScheduled")]).reason
     'BackupsScheduled'
     """
-    wanted = [one for one in states if one.reason != StepReason.NOT_WANTED]
-    return next((one for one in wanted if not one.ready), wanted[0] if wanted else states[0])
-
-
-def phase_of(last: StepState, *, was_ready: bool) -> Phase:
-    """Return the phase from the last step that was taken.
-
-    >>> phase_of(StepState(ready=False, reason="DatabaseProvisioning"), was_ready=False)
-    'Provisioning'
-    """
-    if last.ready:
-        return InstancePhase.READY
-    if was_ready:
-        return InstancePhase.DEGRADED
-    return InstancePhase.FAILED if last.lasting or last.reason in _STALLED else InstancePhase.PROVISIONING
-
-
-def outcome_of(last: StepState, now: datetime, recheck: datetime | None) -> Outcome:
-    """Return when to reconcile the instance without an event."""
-    waits = [last.again] if last.again is not None else []
-    if recheck is not None:
-        waits.append(max(recheck - now, timedelta(seconds=1)))
-    return RequeueAfter(min(waits)) if waits else Done()
+    wanted = [state for state in states if state.reason != StepReason.NOT_WANTED]
+    return next((state for state in wanted if not state.ready), wanted[0] if wanted else states[0])

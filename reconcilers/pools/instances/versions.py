@@ -52,13 +52,11 @@ def resolve(wanted: str, chart: str, table: VersionTable) -> ResolvedChart | Non
 
 
 def _known(wanted: str, table: VersionTable) -> str:
-    named = table.aliases.get(wanted, wanted)
-    if named in table.charts:
-        return named
-    found = (
-        [one for one in table.charts if one.startswith(f"{named}.")] if named not in _ALIASES else list(table.charts)
-    )
-    return max(found, key=_order, default="")
+    version = table.aliases.get(wanted, wanted)
+    if version in table.charts:
+        return version
+    prefix = "" if version in _ALIASES else f"{version}."
+    return max((known for known in table.charts if known.startswith(prefix)), key=_order, default="")
 
 
 def _order(version: str) -> tuple[int, ...]:

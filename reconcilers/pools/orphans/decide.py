@@ -29,7 +29,7 @@ def is_due(observed: ObservedClaim, now: datetime, grace: timedelta) -> bool:
 
 
 def plan_claim(observed: ObservedClaim, now: datetime, grace: timedelta) -> Plan[Model]:
-    """Mark an orphan with an Event, or remove the mark of an instance that is no orphan; an orphan within its grace time waits."""
+    """Mark an orphan with an Event, or remove the mark of another instance; an orphan within its grace time waits."""
     if not is_orphan(observed):
         unmarked = (_mark(observed.instance, None),) if observed.marked and not observed.settled else ()
         return Plan(patches=unmarked)

@@ -1,4 +1,4 @@
-"""Writes to the instances of a pool. The next decision needs their answers, so no plan holds them.
+"""Writes to the instances of a pool. The next decision needs their results, so no plan holds them.
 
 Guarantees: each write carries UID and resourceVersion of the instance as it was read, so a claim that was faster wins. A lost race does not
 keep the other writes from being sent.

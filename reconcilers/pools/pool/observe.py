@@ -55,7 +55,7 @@ class ObservedPool:
     """Why no instance may be in the namespace of the pool, "" if instances may be."""
 
     def members(self, now: datetime, namespace: str = "") -> tuple[Member, ...]:
-        """Return the members; `namespace` is the namespace in which they have to be, "" for any."""
+        """Return the members; `namespace` is the namespace of the pool's instances, "" for any namespace."""
         return tuple(member_of(instance, now, namespace) for instance in self.census.members)
 
     def creations(self, until: datetime) -> dict[str, datetime]:
@@ -63,7 +63,7 @@ class ObservedPool:
         return {name: moment for name, moment in _recorded(self.pool).items() if moment <= until}
 
     def state(self, memory: PoolMemory, now: datetime) -> PoolState:
-        """Return the state from which the instances to create and to delete are decided."""
+        """Return the input of `decide_pool`."""
         status, lifecycle = self.pool.status, self.pool.spec.lifecycle
         return PoolState(
             replicas=self.pool.spec.replicas,

@@ -1,6 +1,6 @@
 """The reconciler of NextcloudPools: observe, decide, delete and create, report.
 
-A creation and a guarded deletion are no parts of the plan: their answers decide what the status records.
+The plan lacks creations and guarded deletions, since the status records their results.
 
 Guarantees
 - A member is an instance whose UID is in the status of the pool. Labels prove nothing.

@@ -62,7 +62,7 @@ def take_census(
 ) -> Census:
     """Return the members among instances; `complete`: a recorded instance that is missing among them does not exist.
 
-    `served` tells whether the Nextcloud of the claim of an instance has it in its status: such an instance has left the pool.
+    `served` is True for an instance that is in the status of its claim's Nextcloud: such an instance has left the pool.
     """
     known, seen, look_alikes = set(record.uids), set[str](), 0
     members: list[Object] = []

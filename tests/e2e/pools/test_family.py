@@ -17,9 +17,8 @@ from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, Nextcloud
 from konverge.errors import NotFound
 from konverge.reconcilers.pools.buckets import S3Buckets
 from konverge.reconcilers.pools.buckets.act import HttpS3Connections
-from konverge.reconcilers.pools.instances.dismantle import VOLUME_CLAIM
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
-from konverge.reconcilers.pools.kinds import INSTANCE
+from konverge.reconcilers.pools.kinds import INSTANCE, VOLUME_CLAIM
 from konverge.reconcilers.shared.helm_release.kinds import HELM_REPOSITORY
 from konverge_testing import Lab
 

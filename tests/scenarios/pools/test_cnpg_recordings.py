@@ -14,7 +14,7 @@ from pools.materials import NAME, Materials
 from konverge.crds.pools_v1alpha1 import NextcloudInstance
 from konverge.objects import Object
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
-from konverge.reconcilers.pools.instances.secrets import SECRET
+from konverge.reconcilers.pools.kinds import SECRET
 from konverge_testing import Lab
 
 RECORDINGS: Final = Path(__file__).parents[2] / "recordings/cnpg"

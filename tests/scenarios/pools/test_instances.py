@@ -15,11 +15,10 @@ from konverge.reconcilers.pools.buckets.api import ObjectVersion
 from konverge.reconcilers.pools.buckets.failures import failure_of
 from konverge.reconcilers.pools.instances import MaterialSettings
 from konverge.reconcilers.pools.instances.backups import SCHEDULED_BACKUP
-from konverge.reconcilers.pools.instances.dismantle import NAMESPACE, VOLUME_CLAIM
 from konverge.reconcilers.pools.instances.file_backups import CRON_JOB
 from konverge.reconcilers.pools.instances.names import bucket_name
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
-from konverge.reconcilers.pools.instances.secrets import SECRET
+from konverge.reconcilers.pools.kinds import NAMESPACE, SECRET, VOLUME_CLAIM
 from konverge.reconcilers.pools.words import PoolsAnnotation
 from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE
 from konverge_testing import Lab

@@ -14,7 +14,7 @@ from pools.materials import NAME, Materials, OnlyOurs
 from konverge.crds.pools_v1alpha1 import NextcloudInstance
 from konverge.reconcilers.pools.buckets.failures import failure_of
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
-from konverge.reconcilers.pools.instances.secrets import SECRET
+from konverge.reconcilers.pools.kinds import SECRET
 from konverge_testing import Lab
 
 

@@ -18,9 +18,10 @@ from konverge.charts import own_chart
 from konverge.crds import crd_stub
 from konverge.crds.pools_v1alpha1 import NextcloudInstance
 from konverge.reconcilers.pools.buckets import BucketFailure, BucketReady, BucketRequest, ClaimedBuckets
-from konverge.reconcilers.pools.buckets.object_bucket_claim import CONFIG_MAP, OBJECT_BUCKET_CLAIM, SECRET
+from konverge.reconcilers.pools.buckets.object_bucket_claim import OBJECT_BUCKET_CLAIM
 from konverge.reconcilers.pools.instances import MaterialSettings
 from konverge.reconcilers.pools.instances.file_backups import CRON_JOB
+from konverge.reconcilers.pools.kinds import CONFIG_MAP, SECRET
 from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE
 from konverge_testing import Lab
 from konverge_testing.apiserver.faults.rules import About

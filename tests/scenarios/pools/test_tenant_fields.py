@@ -14,10 +14,8 @@ from structlog.testing import capture_logs
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance
 from konverge.objects import Object
 from konverge.reconcilers.pools.instances import MaterialSettings
-from konverge.reconcilers.pools.instances.dismantle import VOLUME_CLAIM
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
-from konverge.reconcilers.pools.instances.secrets import SECRET
-from konverge.reconcilers.pools.kinds import INSTANCE
+from konverge.reconcilers.pools.kinds import INSTANCE, SECRET, VOLUME_CLAIM
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import PoolsLabel
 from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE

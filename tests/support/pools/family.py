@@ -13,10 +13,8 @@ from pools.materials import FULL, Materials
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudPool
 from konverge.reconcilers.pools.install import claim_controller, orphan_controller, pool_controller
 from konverge.reconcilers.pools.instances import instance_controller
-from konverge.reconcilers.pools.instances.dismantle import VOLUME_CLAIM
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
-from konverge.reconcilers.pools.instances.secrets import SECRET
-from konverge.reconcilers.pools.kinds import INSTANCE
+from konverge.reconcilers.pools.kinds import INSTANCE, SECRET, VOLUME_CLAIM
 from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.shared.helm_release.kinds import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY
 from konverge.runtime import Manager

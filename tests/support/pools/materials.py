@@ -17,10 +17,9 @@ from konverge.objects import Object
 from konverge.reconcilers.pools.buckets import BucketProvider, S3Buckets
 from konverge.reconcilers.pools.instances import MaterialSettings, instance_controller
 from konverge.reconcilers.pools.instances.backups import SCHEDULED_BACKUP
-from konverge.reconcilers.pools.instances.dismantle import NAMESPACE, VOLUME_CLAIM
 from konverge.reconcilers.pools.instances.file_backups import CRON_JOB
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
-from konverge.reconcilers.pools.instances.secrets import SECRET
+from konverge.reconcilers.pools.kinds import NAMESPACE, SECRET, VOLUME_CLAIM
 from konverge.reconcilers.pools.namespaces import EVERYWHERE
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
 from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE

@@ -111,7 +111,7 @@ def test_a_condition_that_the_instance_no_longer_reports_is_unknown() -> None:
     assert plan.remove_conditions == (PoolsCondition.DRIFT_FIGHT,)
 
 
-def test_a_refused_spec_makes_the_nextcloud_not_ready_and_keeps_the_drift() -> None:
+def test_with_a_refused_spec_the_nextcloud_is_not_ready() -> None:
     refused = BlockedClaim(InstanceReason.INVALID, "no")
     followed = FollowedInstance(instance(condition("Ready", "True", "ReleaseReady")), refused)
     plan = plan_assigned(nextcloud(), followed, NOW)

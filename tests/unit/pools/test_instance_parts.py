@@ -21,8 +21,9 @@ from konverge.reconcilers.pools.instances.file_backups import CRON_JOB, copy_spe
 from konverge.reconcilers.pools.instances.names import bucket_name
 from konverge.reconcilers.pools.instances.render import release_of, url_of, values_of
 from konverge.reconcilers.pools.instances.secrets import content_of, external_database, needed_secrets
-from konverge.reconcilers.pools.instances.steps import StepState, phase_of
-from konverge.reconcilers.pools.instances.teardown import (
+from konverge.reconcilers.pools.instances.status import phase_of
+from konverge.reconcilers.pools.instances.steps import StepState
+from konverge.reconcilers.pools.instances.teardown.decide import (
     deletes_database,
     is_protected,
     is_spare,

@@ -19,9 +19,9 @@ from konverge.reconcilers.pools.buckets import BucketFailure
 from konverge.reconcilers.pools.claims.render import tenant_intent
 from konverge.reconcilers.pools.instances import MaterialSettings as Settings
 from konverge.reconcilers.pools.instances.access import NamedBy, access_from, bucket_named_by
+from konverge.reconcilers.pools.instances.decide import release_problem
 from konverge.reconcilers.pools.instances.file_backups import copy_spec, copy_target
-from konverge.reconcilers.pools.instances.render import release_problem
-from konverge.reconcilers.pools.instances.secrets import SECRET
+from konverge.reconcilers.pools.kinds import SECRET
 from konverge.reconcilers.pools.tenant_fields import (
     TENANT_FIELDS,
     grants,

@@ -1,0 +1,3 @@
+"""The deletion of an instance, a part at a time."""
+
+from __future__ import annotations
