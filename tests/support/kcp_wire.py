@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from passing_transport import PassingTransport
+from forwarding_transport import ForwardingTransport
 
 from konverge.client import ClientConfig, Response, Transport
 from konverge.client.requests import Request
@@ -67,7 +67,7 @@ class Wire:
         return await inner.send(request)
 
 
-class _Wired(PassingTransport):
+class _Wired(ForwardingTransport):
     def __init__(self, inner: Transport, wire: Wire) -> None:
         super().__init__(inner)
         self._wire = wire

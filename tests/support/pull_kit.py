@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, Self
 
 import msgspec
-from passing_transport import PassingTransport
+from forwarding_transport import ForwardingTransport
 
 from konverge.client import Client, ClientConfig
 from konverge.client.requests import Request
@@ -102,7 +102,7 @@ class Steps:
             raise Unreachable(name, maybe_done=True)
 
 
-class _ToServer(PassingTransport):
+class _ToServer(ForwardingTransport):
     """A transport to the API server that can die at each write."""
 
     def __init__(self, inner: Transport, steps: Callable[[], Steps]) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Self
 
-from passing_transport import PassingTransport
+from forwarding_transport import ForwardingTransport
 
 from konverge.client import Client, ClientConfig, OpenStream, Response, Transport
 from konverge.client.requests import Request
@@ -58,7 +58,7 @@ class Replica:
         return self.manager.leads
 
 
-class _Named(PassingTransport):
+class _Named(ForwardingTransport):
     """A transport that adds the name of its replica to requests, and can be slowed down."""
 
     def __init__(self, inner: Transport, name: str, replicas: Replicas) -> None:

@@ -1,4 +1,4 @@
-"""A transport that passes everything on to another transport, for subclasses that change requests, responses or streams."""
+"""A transport that forwards every call to another transport, for subclasses that change requests, responses or streams."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from konverge.client import OpenStream, Response, Transport
 from konverge.client.requests import Request
 
-__all__ = ["PassingTransport"]
+__all__ = ["ForwardingTransport"]
 
 
-class PassingTransport:
+class ForwardingTransport:
     """A transport in front of another transport."""
 
     def __init__(self, inner: Transport) -> None:
