@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
-import json
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+
+from recordings import Json, lines, scenarios
 
 from konverge.clock import rfc3339, wall_clock
 from konverge.errors import NotFound
@@ -24,7 +23,6 @@ from konverge_testing import Lab, install_crds
 from konverge_testing.capi import CapiCore, definitions
 from konverge_testing.capi.kinds import CLUSTER, CLUSTER_LABEL, INITIALIZED, MACHINE, MACHINE_POOL, NODE, SECRET
 
-RECORDINGS = Path(__file__).parents[1] / "recordings" / "capi"
 NOT_PLAYED = {
     "contract-labels": "the double reads no labels of definitions; tests/unit/machines/test_kinds.py checks ours",
     "machineset-clones": "the double has no MachineSets; its NstanceMachines are read by a test of their own",
@@ -34,7 +32,7 @@ NOT_PLAYED = {
     "workload-kubeconfig-rbac": "the double has every right; docs/reference/machines.md has the rights that it needs",
 }
 """The recordings that are left out, and why."""
-NAMES = sorted(path.stem for path in RECORDINGS.glob("*.jsonl") if path.stem not in NOT_PLAYED)
+NAMES = [name for name in scenarios("capi") if name not in NOT_PLAYED]
 INFRA: dict[str, Kind[Object]] = {
     name: kind("infrastructure.cluster.x-k8s.io/v1beta1", name, namespaced=True, plural=f"{name.lower()}s")
     for name in ("NstanceCluster", "NstanceMachinePool", "NstanceMachine", "NstanceControlPlane")
@@ -44,7 +42,6 @@ CORE: dict[str, Kind[Object]] = {"Cluster": CLUSTER, "MachinePool": MACHINE_POOL
 KINDS = {**INFRA, **CORE, "Node": NODE}
 ANSWERS = ("answer of ", "nodeRef {name} written: ")
 """Remarks about something that was done before, which begin no step."""
-Json = dict[str, Any]
 Place = tuple[str, str]
 
 
@@ -59,12 +56,11 @@ class Step:
 
 def steps(name: str) -> list[Step]:
     found: list[Step] = []
-    for line in (RECORDINGS / f"{name}.jsonl").read_text().splitlines():
-        read = json.loads(line)
-        if "step" in read and not (found and read["step"].startswith(ANSWERS)):
-            found.append(Step(read["t"], read["step"]))
-        elif "object" in read:
-            found[-1].events.append((read["type"], read["object"]))
+    for line in lines("capi", name):
+        if line.step and not (found and line.step.startswith(ANSWERS)):
+            found.append(Step(line.at, line.step))
+        elif line.object:
+            found[-1].events.append((line.type, line.object))
     return found
 
 

@@ -7,37 +7,24 @@ stand-in with the events of the real controller.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 import msgspec
+from recordings import Json, Line, lines
 
 from konverge.client import ListQuery, WatchQuery
 from konverge.kinds import Kind
 from konverge.objects import Object
 from konverge_testing import Lab, install_crds
 
-RECORDINGS = Path(__file__).parents[1] / "recordings"
-Json = dict[str, Any]
 Fact = Callable[[str, Json], Any]
 """From the type of an event and its object to what is compared."""
 
 
-@dataclass(frozen=True)
-class Event:
-    type: str
-    object: Json
-
-    def is_of(self, which: str) -> bool:
-        return f"{self.object['kind']}/{self.object['metadata']['name']}" == which
-
-
-def ways(events: list[Event], which: str, fact: Fact) -> list[list[Any]]:
+def ways(events: list[Line], which: str, fact: Fact) -> list[list[Any]]:
     """Return for each object of a name (`Kind/name`) its facts over time, without repetitions."""
     found: dict[str, list[Any]] = {}
     for event in events:
@@ -49,9 +36,8 @@ def ways(events: list[Event], which: str, fact: Fact) -> list[list[Any]]:
     return list(found.values())
 
 
-def recorded(engine: str, recording: str) -> list[Event]:
-    lines = [json.loads(line) for line in (RECORDINGS / engine / f"{recording}.jsonl").read_text().splitlines()]
-    return [Event(line["type"], line["object"]) for line in lines if "object" in line]
+def recorded(engine: str, recording: str) -> list[Line]:
+    return [line for line in lines(engine, recording) if line.object]
 
 
 class EngineStage:
@@ -59,7 +45,7 @@ class EngineStage:
 
     def __init__(self, lab: Lab, kinds: Mapping[str, Kind[Object]], crds: list[Json]) -> None:
         self.lab, self.kinds, self.crds = lab, kinds, crds
-        self.events: list[Event] = []
+        self.events: list[Line] = []
         self.stack = AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -92,7 +78,7 @@ class EngineStage:
                 for event in events:
                     assert event.type != "ERROR", bytes(event.object)
                     if event.type != "BOOKMARK":
-                        self.events.append(Event(event.type, msgspec.json.decode(event.object)))
+                        self.events.append(Line(0.0, type=event.type, object=msgspec.json.decode(event.object)))
 
     async def make(self, /, kind: str, name: str, spec: Json, **metadata: Any) -> Object:
         made = self.kinds[kind].new(name, self.lab.namespace, spec=spec)
@@ -217,7 +203,7 @@ class Story(Generic[A]):
             await step(actor)
 
 
-def assert_alike(played: list[Event], real: list[Event], objects: list[str], fact: Fact) -> None:
+def assert_alike(played: list[Line], real: list[Line], objects: list[str], fact: Fact) -> None:
     """Check that each object has the recorded facts in their order."""
     assert {which: ways(played, which, fact) for which in objects} == {
         which: ways(real, which, fact) for which in objects

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import base64
 import copy
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
+
+from recordings import Json, lines, scenarios
 
 from konverge_testing.flux.release import reconcile_release
 from konverge_testing.flux.sources import reconcile_source
 from konverge_testing.flux.state import FINALIZER, Delete, Finalizer, Put, Retry, Status, World
 
-RECORDINGS = Path(__file__).parents[1] / "recordings" / "flux"
-Json = dict[str, Any]
 Events = list[tuple[str, str, Json]]
 
 
@@ -152,9 +150,8 @@ def release_spec(version: str = "1.0.0", **more: Any) -> Json:
 
 def recorded(name: str) -> Events:
     """Return the events of a recording as (type, kind/name, object)."""
-    lines = [json.loads(line) for line in (RECORDINGS / f"{name}.jsonl").read_text().splitlines()]
-    objects = [(line["type"], line["object"]) for line in lines if "object" in line]
-    return [(type_, f"{made['kind']}/{made['metadata']['name']}", made) for type_, made in objects]
+    events = [line for line in lines("flux", name) if line.object]
+    return [(line.type, f"{line.object['kind']}/{line.object['metadata']['name']}", line.object) for line in events]
 
 
 def conditions_of(made: Json) -> list[str]:
@@ -215,7 +212,7 @@ class ReconcileServices:
     progress: Callable[[Events], list[str]] = progress
 
     def names(self) -> list[str]:
-        return [path.stem for path in RECORDINGS.glob("*.jsonl")]
+        return scenarios("flux")
 
     def dry(self, **world: Any) -> Dry:
         return Dry(World(**world))

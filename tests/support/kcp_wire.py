@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
-from konverge.client import ClientConfig, OpenStream, Response, Transport
+from forwarding_transport import ForwardingTransport
+
+from konverge.client import ClientConfig, Response, Transport
 from konverge.client.requests import Request
 from konverge_testing import ApiServer
 
@@ -66,24 +67,13 @@ class Wire:
         return await inner.send(request)
 
 
-class _Wired:
+class _Wired(ForwardingTransport):
     def __init__(self, inner: Transport, wire: Wire) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._wire = wire
-
-    async def prepare(self) -> None:
-        await self._inner.prepare()
 
     async def send(self, request: Request) -> Response:
         return await self._wire.send(self._inner, request)
-
-    @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[OpenStream]:
-        async with self._inner.stream(request) as stream:
-            yield stream
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 def over(server: ApiServer, wire: Wire, url: str) -> ClientConfig:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import cache
 from random import Random
 from typing import Any, Self
 
 import msgspec
+from forwarding_transport import ForwardingTransport
 
 from konverge.client import Client, ClientConfig
 from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
-from konverge.client.transport import OpenStream, Response, Transport
+from konverge.client.transport import Response, Transport
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Cluster, ClusterSpec, Operation
@@ -101,15 +102,12 @@ class Steps:
             raise Unreachable(name, maybe_done=True)
 
 
-class _ToServer:
+class _ToServer(ForwardingTransport):
     """A transport to the API server that can die at each write."""
 
     def __init__(self, inner: Transport, steps: Callable[[], Steps]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._steps = steps
-
-    async def prepare(self) -> None:
-        await self._inner.prepare()
 
     async def send(self, request: Request) -> Response:
         if request.method == "GET":
@@ -119,14 +117,6 @@ class _ToServer:
         response = await self._inner.send(request)
         await steps.at(f"after {request.method} {request.path}")
         return response
-
-    @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[OpenStream]:
-        async with self._inner.stream(request) as stream:
-            yield stream
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 class _ToPlane:

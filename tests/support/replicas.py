@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Self
 
+from forwarding_transport import ForwardingTransport
+
 from konverge.client import Client, ClientConfig, OpenStream, Response, Transport
 from konverge.client.requests import Request
 from konverge.errors import Unreachable
@@ -56,16 +58,13 @@ class Replica:
         return self.manager.leads
 
 
-class _Named:
+class _Named(ForwardingTransport):
     """A transport that adds the name of its replica to requests, and can be slowed down."""
 
     def __init__(self, inner: Transport, name: str, replicas: Replicas) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._name = name
         self._replicas = replicas
-
-    async def prepare(self) -> None:
-        await self._inner.prepare()
 
     async def send(self, request: Request) -> Response:
         delay = self._replicas.delays.get(self._name)
@@ -86,9 +85,6 @@ class _Named:
     async def stream(self, request: Request) -> AsyncIterator[OpenStream]:
         async with self._inner.stream(request) as stream:
             yield self._replicas.stallable(self._name, request, stream)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 class _Stallable:

@@ -53,3 +53,23 @@ def widget(name: str = "one", **spec: Any) -> Widget:
 
 def part(number: int, namespace: str = "", **data: str) -> kv.Object:
     return CONFIG_MAP.new(f"part-{number}", namespace, data={"number": str(number), **data})
+
+
+async def make_parts(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+    """Own the parts of the spec, and record their number."""
+    for number in range(owner.spec.parts):
+        await ctx.own(part(number, owner.namespace))
+    ctx.status.draft.parts = owner.spec.parts
+    ctx.status.set_condition("Ready", True, "Made")
+    return kv.Done()
+
+
+async def numbered(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+    """Create a child under a number, and record the number afterwards: a crash in between leaves a second child."""
+    number = owner.status.parts
+    if number is None:
+        number = len(ctx.cache(CONFIG_MAP).keys(owner.namespace))
+    await ctx.own(part(number, owner.namespace))
+    ctx.status.draft.parts = number
+    ctx.status.set_condition("Ready", True, "Made")
+    return kv.Done()

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from rows import QUICK, Row, row
+from rows import QUICK, Figures, Row, row
 
 import konverge as kv
 from konverge.clock import cpu_time, monotonic
@@ -112,42 +112,30 @@ def plans() -> list[Row]:
     everything = plans_of(reference, process="lab").plans
     chosen = everything[:: max(len(everything) // PLANS, 1)][:PLANS]
     load = os.getloadavg()[0]
-    rows = [
-        row(
-            "plans of the scenario",
-            len(everything),
-            "plans",
-            "ApplicationInstance: install, upgrade; without random ones",
-        )
-    ]
+    rows = Figures()
+    rows.add(
+        "plans of the scenario",
+        len(everything),
+        "plans",
+        remark="ApplicationInstance: install, upgrade; without random ones",
+    )
     gc.collect()
     fixed = explore(upgraded, only=chosen[:1]).seconds
     began = cpu_time()
     for plan in chosen:
         run_plan(upgraded, plan)
-    each = (cpu_time() - began) / len(chosen)
-    rows.append(row("one plan: CPU", each * 1000, "ms", f"from nothing; mean of {len(chosen)} plans of all kinds"))
+    each = 1000 * (cpu_time() - began) / len(chosen)
+    rows.add("one plan: CPU", each, "ms", remark=f"from nothing; mean of {len(chosen)} plans of all kinds")
     for workers in (1, WORKERS):
         began = children()
         report = explore(upgraded, only=chosen, workers=workers, budget=3600.0)
         rate = (report.ran - 1) / max(report.seconds - fixed, 0.001)
         how = f"{report.ran} plans of all kinds, every {max(len(everything) // PLANS, 1)}th; wall, without the reference runs; load before: {load:.1f}"
         name = f"plans, {workers} process{'es' * (workers > 1)}"
-        each = (children() - began) / report.ran
-        rows.append(row(name, rate, "plans/s", how))
-        rows.append(
-            row(
-                f"{name}: CPU of one", each * 1000, "ms", "all processes of the exploration, without the reference runs"
-            )
-        )
-    how = f"from the rate of {WORKERS} processes"
-    rows.append(
-        row(
-            f"{WANTED:,} plans, {WORKERS} processes",
-            fixed + WANTED / rate,
-            "s",
-            f"{how}, reference runs included",
-            bound("<= 120"),
-        )
-    )
+        each = 1000 * (children() - began) / report.ran
+        rows.add(name, rate, "plans/s", remark=how)
+        how = "all processes of the exploration, without the reference runs"
+        rows.add(f"{name}: CPU of one", each, "ms", remark=how)
+    how = f"from the rate of {WORKERS} processes, reference runs included"
+    rows.add(f"{WANTED:,} plans, {WORKERS} processes", fixed + WANTED / rate, "s", bound("<= 120"), remark=how)
     return rows

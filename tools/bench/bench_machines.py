@@ -15,9 +15,9 @@ from random import Random
 from typing import Final
 
 from grpclib.client import Channel
-from harness import PROCESS, Lap, World, virtual
+from harness import PROCESS, Lap, Part, World, virtual
 from peers.machine import memory
-from rows import QUICK, Row, row
+from rows import QUICK, Row
 
 from konverge.client.credentials import TlsMaterial
 from konverge.crds import crd
@@ -141,46 +141,34 @@ async def _measured() -> list[Row]:
 async def _imported(world: MachinesWorld, before: float) -> list[Row]:
     instances = GROUPS * SIZE * len(SHARDS)
     how = f"{len(SHARDS)} shards with {GROUPS} groups each, {instances:,} instances; servers in memory in the same process"
-    gc.collect()
-    began, lap = asyncio.get_running_loop().time(), Lap()
+    part, began = Part(world, "import", how), asyncio.get_running_loop().time()
     await world.start()
     await world.quiet()
-    took, cost = world.written_at - began, lap.cpu
+    part.stop()
     pools = (await world.lab.client.list(NstanceMachinePool, world.lab.namespace)).items
-    listed = sum(len(one.spec.provider_id_list) for one in pools)
     gc.collect()
-    return [
-        row("import: pools", len(pools), "pools", how, GROUPS),
-        row("import: published provider ids", listed, "ids", how, instances),
-        row("import: virtual time until the last write", took, "s", f"{how}; an instance boots in 30 s"),
-        row("import: CPU", 1000 * cost / GROUPS, "ms/pool", how),
-        row("import: writes", sum(world.writes.values()) / GROUPS, "writes/pool", how),
-        row("import: calls that change a group", world.called()["UpsertGroup"], "calls", how),
-        row(
-            "import: memory of the process",
-            memory([os.getpid()]).now - before,
-            "MiB",
-            f"{how}; operator and servers together",
-        ),
-    ]
+    part.add("pools", len(pools), "pools", GROUPS)
+    part.add("published provider ids", sum(len(pool.spec.provider_id_list) for pool in pools), "ids", instances)
+    remark = "an instance boots in 30 s"
+    part.add("virtual time until the last write", world.written_at - began, "s", remark=remark)
+    part.add("CPU", 1000 * part.cpu / GROUPS, "ms/pool")
+    part.add_writes("writes", "", "writes/pool", per=GROUPS)
+    part.add("calls that change a group", world.called()["UpsertGroup"], "calls")
+    grown = memory([os.getpid()]).now - before
+    part.add("memory of the process", grown, "MiB", remark="operator and servers together")
+    return part
 
 
 async def _at_rest(world: MachinesWorld) -> list[Row]:
-    world.writes.clear()
-    calls, lap = world.called()["ListGroups"], Lap()
-    await asyncio.sleep(REST)
-    cost, listings = lap.cpu, world.called()["ListGroups"] - calls
     how = f"{REST:g} virtual s without a change, {GROUPS} groups in each listing of {len(SHARDS)} shards; the servers' CPU included"
-    return [
-        row("rest: writes", sum(world.writes.values()), "writes", how, 0),
-        row("rest: listings", listings / len(SHARDS), "listings/shard", how),
-        row(
-            "rest: CPU of a full sync",
-            1000 * cost / (listings / len(SHARDS)),
-            "ms",
-            f"{how}; one listing of every shard",
-        ),
-    ]
+    part, calls = Part(world, "rest", how), world.called()["ListGroups"]
+    await asyncio.sleep(REST)
+    part.stop()
+    listings = (world.called()["ListGroups"] - calls) / len(SHARDS)
+    part.add_writes("writes", "", "writes", 0)
+    part.add("listings", listings, "listings/shard")
+    part.add("CPU of a full sync", 1000 * part.cpu / listings, "ms", remark="one listing of every shard")
+    return part
 
 
 async def _events(world: MachinesWorld) -> list[Row]:
@@ -197,29 +185,28 @@ async def _events(world: MachinesWorld) -> list[Row]:
         await asyncio.sleep(3)
     await world.quiet()
     world.shown.clear()
-    calls = world.called()["ListGroups"]
-    lap = Lap()
+    how = "an event of a stream to the write of the status of its shard group, virtual time"
+    part, calls = Part(world, "event", how), world.called()["ListGroups"]
     groups = [f"group-{number:03}" for number in range(GROUPS)]
     for group in groups:
         world.set_subnet(group, "c", "public")
     async with asyncio.timeout(PATIENCE):
         while not {f"{group}--c" for group in groups} <= world.shown:
             await asyncio.sleep(0.01)
-    took, cost = lap.seconds, lap.cpu
+    part.stop()
     listings = world.called()["ListGroups"] - calls
     await world.quiet()
-    how = "an event of a stream to the write of the status of its shard group, virtual time"
-    return [
-        row("event: seconds to the write, longest", max(waits), "s", f"{how}; {STEPS} events one by one", "<= 1"),
-        row("event: seconds to the last write", took, "s", f"{how}; {GROUPS} events of one shard at once", "<= 5"),
-        row("event: listings", listings, "calls", f"{GROUPS} events of one shard at once: they share a listing"),
-        row("event: CPU", 1000 * cost / GROUPS, "ms/event", f"{GROUPS} events of one shard at once"),
-    ]
+    at_once = f"{GROUPS} events of one shard at once"
+    part.add("seconds to the write, longest", max(waits), "s", "<= 1", remark=f"{STEPS} events one by one")
+    part.add("seconds to the last write", part.seconds, "s", "<= 5", remark=at_once)
+    part.add("listings", listings, "calls", remark=f"{at_once}: they share a listing")
+    part.add("CPU", 1000 * part.cpu / GROUPS, "ms/event", remark=at_once)
+    return part
 
 
 async def _scaled(world: MachinesWorld) -> list[Row]:
-    world.writes.clear()
-    before, all_steps, waits = world.called(), Lap(), []
+    how = f"one replica more, {STEPS} pools after each other; an instance boots in 30 s and is listed then"
+    part, before, waits = Part(world, "scale", how), world.called(), []
     for number in range(STEPS):
         name = f"group-{number:03}"
         lap = Lap()
@@ -232,27 +219,15 @@ async def _scaled(world: MachinesWorld) -> list[Row]:
         waits.append(lap.seconds)
         await asyncio.sleep(1)
     await world.quiet()
-    cost = all_steps.cpu
+    part.stop()
     calls = {name: count - before[name] for name, count in world.called().items() if name not in ANSWERS}
-    how = f"one replica more, {STEPS} pools after each other; an instance boots in 30 s and is listed then"
-    writes = world.writes
-    return [
-        row("scale: seconds to the call, longest", max(waits), "s", how, "<= 1"),
-        row("scale: calls that change a group", calls.get("UpsertGroup", 0) / STEPS, "calls/step", how, 1),
-        row(
-            "scale: writes of specs",
-            (writes["nstanceshardgroups"] + writes["nstancemachinepools"]) / STEPS,
-            "writes/step",
-            how,
-        ),
-        row(
-            "scale: writes of statuses",
-            sum(count for name, count in writes.items() if name.endswith("/status")) / STEPS,
-            "writes/step",
-            how,
-        ),
-        row("scale: CPU", 1000 * cost / STEPS, "ms/step", f"{how}; listings meanwhile included"),
-    ]
+    statuses = sum(count for name, count in world.writes.items() if name.endswith("/status"))
+    part.add("seconds to the call, longest", max(waits), "s", "<= 1")
+    part.add("calls that change a group", calls.get("UpsertGroup", 0) / STEPS, "calls/step", 1)
+    part.add_writes("writes of specs", "nstanceshardgroups nstancemachinepools", "writes/step", per=STEPS)
+    part.add("writes of statuses", statuses / STEPS, "writes/step")
+    part.add("CPU", 1000 * part.cpu / STEPS, "ms/step", remark="listings meanwhile included")
+    return part
 
 
 async def _drained(world: MachinesWorld) -> list[Row]:
@@ -268,7 +243,8 @@ async def _drained(world: MachinesWorld) -> list[Row]:
         }
         await client.create(POD.new(f"pod-{one.id}", space, spec=spec))
     await world.quiet()
-    lap, before = Lap(), len(world.nstance.shards["a"].calls)
+    how = f"{len(running)} drains of one shard at once, a Node and a pod for each, no budget"
+    part, before = Part(world, "drains", how), len(world.nstance.shards["a"].calls)
     for one in running:
         fleet.drain(one, "spot-interruption")
     acknowledged: set[str] = set()
@@ -277,11 +253,9 @@ async def _drained(world: MachinesWorld) -> list[Row]:
             await asyncio.sleep(0.05)
             calls = world.nstance.shards["a"].calls[before:]
             acknowledged = {one.request.instance_id for one in calls if one.method == "AcknowledgeDrained"}  # type: ignore[attr-defined]  # the message of this method
-    took, cost = lap.seconds, lap.cpu
+    part.stop()
     pods = len((await client.list(POD, space)).items)
-    how = f"{len(running)} drains of one shard at once, a Node and a pod for each, no budget"
-    return [
-        row("drains: seconds to the last acknowledgement", took, "s", f"{how}; virtual time", "<= 30"),
-        row("drains: pods that are left", pods, "pods", how, 0),
-        row("drains: CPU", 1000 * cost / len(running), "ms/drain", f"{how}; the servers' included"),
-    ]
+    part.add("seconds to the last acknowledgement", part.seconds, "s", "<= 30", remark="virtual time")
+    part.add("pods that are left", pods, "pods", 0)
+    part.add("CPU", 1000 * part.cpu / len(running), "ms/drain", remark="the servers' included")
+    return part

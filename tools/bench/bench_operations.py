@@ -15,7 +15,7 @@ import os
 from datetime import timedelta
 from typing import Any, Final
 
-from harness import PROCESS, Lap, World, in_batches, virtual
+from harness import PROCESS, Part, World, in_batches, virtual
 from peers.machine import memory
 from rows import QUICK, Row, row
 
@@ -153,90 +153,62 @@ async def _measured() -> list[Row]:
 
 
 async def _woken(world: OperationsWorld) -> list[Row]:
-    how = f"{WAITING:,} Operations wait on {TARGETS} targets; a label of each of {RELEASES:,} HelmReleases changes"
     await world.waiting()
-    reconciles, lap = world.reconciles(), Lap()
+    how = f"{WAITING:,} Operations wait on {TARGETS} targets; a label of each of {RELEASES:,} HelmReleases changes"
+    part = Part(world, "waiting", how)
     await world.poke()
-    cost, woken = lap.cpu, world.reconciles() - reconciles
-    assert lap.seconds < 30, "Operations look again by themselves after 30 s"
-    return [
-        row("waiting: reconciles for each event", woken / RELEASES, "reconciles/event", how, "<= 1"),
-        row("waiting: CPU", 1000 * cost / RELEASES, "ms/event", f"{how}; the server's part included"),
-    ]
+    part.stop()
+    assert part.seconds < 30, "Operations look again by themselves after 30 s"
+    part.add("reconciles for each event", part.reconciles / RELEASES, "reconciles/event", "<= 1")
+    part.add("CPU", 1000 * part.cpu / RELEASES, "ms/event", remark="the server's part included")
+    return part
 
 
 async def _serialised(world: OperationsWorld) -> list[Row]:
-    how = f"{OPERATIONS:,} exclusive commands on {TARGETS} targets, all at once; a Job takes {JOB_SECONDS:g} s; server in memory in the same process"
     await world.quiet()
-    world.writes.clear()
-    gc.collect()
-    reconciles, lap = world.reconciles(), Lap()
+    how = f"{OPERATIONS:,} exclusive commands on {TARGETS} targets, all at once; a Job takes {JOB_SECONDS:g} s; server in memory in the same process"
+    part, each = Part(world, "serialised", how), OPERATIONS / TARGETS
     await world.operations(0, OPERATIONS, exclusive=True)
     await world.until_succeeded(OPERATIONS)
-    took = lap.seconds
+    part.stop()
+    took = part.seconds
     await world.quiet()
-    cost = lap.cpu
-    count = world.writes
-    each = OPERATIONS / TARGETS
-    return [
-        row(
-            "serialised: virtual time until all are done",
-            took,
-            "s",
-            f"{how}; {each:g} after each other take {each * JOB_SECONDS:g} s",
-        ),
-        row("serialised: CPU", 1000 * cost / OPERATIONS, "ms/operation", f"{how}, whose work counts in full"),
-        row("serialised: reconciles", (world.reconciles() - reconciles) / OPERATIONS, "reconciles/operation", how),
-        row("serialised: Jobs", count["jobs"], "Jobs", how, OPERATIONS),
-        row("serialised: status writes", count["operations/status"] / OPERATIONS, "writes/operation", how),
-        row("serialised: Lease writes", count["leases"] / OPERATIONS, "writes/operation", how),
-        row(
-            "serialised: other writes of Operations",
-            count["operations"] / OPERATIONS,
-            "writes/operation",
-            f"{how}; the finalizer",
-        ),
-        row("serialised: Events", count["events"] / OPERATIONS, "writes/operation", how),
-        row("serialised: all writes", sum(count.values()) / OPERATIONS, "writes/operation", how),
-    ]
+    part.stop()
+    unit, remark = "writes/operation", f"{each:g} after each other take {each * JOB_SECONDS:g} s"
+    part.add("virtual time until all are done", took, "s", remark=remark)
+    part.add("CPU", 1000 * part.cpu / OPERATIONS, "ms/operation", remark="the server's work counts in full")
+    part.add("reconciles", part.reconciles / OPERATIONS, "reconciles/operation")
+    part.add_writes("Jobs", "jobs", "Jobs", OPERATIONS)
+    part.add_writes("status writes", "operations/status", unit, per=OPERATIONS)
+    part.add_writes("Lease writes", "leases", unit, per=OPERATIONS)
+    part.add_writes("other writes of Operations", "operations", unit, per=OPERATIONS, remark="the finalizer")
+    part.add_writes("Events", "events", unit, per=OPERATIONS)
+    part.add_writes("all writes", "", unit, per=OPERATIONS)
+    return part
 
 
 async def _at_rest(world: OperationsWorld) -> list[Row]:
     how = f"{FINISHED:,} finished Operations, their Jobs still there"
-    world.writes.clear()
-    reconciles, lap = world.reconciles(), Lap()
+    rest = Part(world, "at rest", f"{how}; {REST:g} s")
     await asyncio.sleep(REST)
-    cost, reconciled = lap.cpu, world.reconciles() - reconciles
-    rows = [
-        row("at rest: writes", sum(world.writes.values()), "writes", f"{how}; {REST:g} s", 0),
-        row("at rest: reconciles", reconciled, "reconciles", f"{how}; {REST:g} s", 0),
-        row("at rest: CPU", 1e6 * cost / REST, "us/s", f"{how}; {REST:g} s"),
-    ]
+    rest.stop()
+    rest.add_writes("writes", "", "writes", 0)
+    rest.add("reconciles", rest.reconciles, "reconciles", 0)
+    rest.add("CPU", 1e6 * rest.cpu / REST, "us/s")
     world.lab.halt()
     await asyncio.sleep(60)
     gc.collect()
-    before, lap = memory([os.getpid()]).now, Lap()
-    world.writes.clear()
+    before = memory([os.getpid()]).now
+    restart = Part(world, "restart", how)
     await world.start()
-    cost = lap.cpu
+    restart.stop()
     gc.collect()
     grown = memory([os.getpid()]).now - before
-    return [
-        *rows,
-        row("restart: writes", sum(world.writes.values()), "writes", how, 0),
-        row(
-            "restart: CPU",
-            1000 * cost / FINISHED,
-            "ms/operation",
-            f"{how}; list, cache and one reconcile of each, the server's part included",
-        ),
-        row(
-            "memory",
-            1024 * grown / FINISHED,
-            "KiB/operation",
-            f"{how}: resident memory after a restart of the controller, less that before it",
-        ),
-    ]
+    remark = "list, cache and one reconcile of each, the server's part included"
+    restart.add_writes("writes", "", "writes", 0)
+    restart.add("CPU", 1000 * restart.cpu / FINISHED, "ms/operation", remark=remark)
+    after = f"{how}: resident memory after a restart of the controller, less that before it"
+    return [*rest, *restart, row("memory", 1024 * grown / FINISHED, "KiB/operation", after)]
 
 
 def _completed() -> dict[str, Any]:

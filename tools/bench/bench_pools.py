@@ -8,11 +8,10 @@ receives them from the family.
 from __future__ import annotations
 
 import asyncio
-import gc
 from random import Random
 from typing import Any, Final
 
-from harness import PROCESS, Lap, World, in_batches, virtual
+from harness import PROCESS, Lap, Part, World, in_batches, virtual
 from rows import QUICK, Row, row
 
 from konverge.crds import crd
@@ -135,39 +134,27 @@ async def _measured() -> list[Row]:
 
 
 async def _burst(world: PoolsWorld, how: str) -> list[Row]:
-    how = f"{how}; {CLAIMS:,} claims at once, one for each idle instance"
-    world.writes.clear()
     world.conflicts = 0
-    gc.collect()
-    lap = Lap()
+    part = Part(world, "burst", f"{how}; {CLAIMS:,} claims at once, one for each idle instance")
     await world.claims()
     await world.until(CLAIMS, "nextclouds", "status", "instanceRef")
-    took, cost = lap.seconds, lap.cpu
-    count = world.writes
-    return [
-        row("burst: virtual time until the last claim is served", took, "s", how),
-        row("burst: CPU until the last claim is served", cost, "s", f"{how}; the refill that began meanwhile included"),
-        row("burst: CPU", 1000 * cost / CLAIMS, "ms/claim", f"{how}; the refill that began meanwhile included"),
-        row("burst: writes of Nextclouds", count["nextclouds"] / CLAIMS, "writes/claim", f"{how}; the finalizer"),
-        row("burst: status writes of Nextclouds", count["nextclouds/status"] / CLAIMS, "writes/claim", how),
-        row(
-            "burst: writes of instances",
-            count["nextcloudinstances"] / CLAIMS,
-            "writes/claim",
-            f"{how}; lock, apply, refill",
-        ),
-        row("burst: conflicts", world.conflicts, "conflicts", how),
-    ]
+    part.stop()
+    each, remark = "writes/claim", "the refill that began meanwhile included"
+    part.add("virtual time until the last claim is served", part.seconds, "s")
+    part.add("CPU until the last claim is served", part.cpu, "s", remark=remark)
+    part.add("CPU", 1000 * part.cpu / CLAIMS, "ms/claim", remark=remark)
+    part.add_writes("writes of Nextclouds", "nextclouds", each, per=CLAIMS, remark="the finalizer")
+    part.add_writes("status writes of Nextclouds", "nextclouds/status", each, per=CLAIMS)
+    part.add_writes("writes of instances", "nextcloudinstances", each, per=CLAIMS, remark="lock, apply, refill")
+    part.add("conflicts", world.conflicts, "conflicts")
+    return part
 
 
 async def _at_rest(world: PoolsWorld, how: str) -> list[Row]:
-    how = f"{how}; {CLAIMS:,} assigned and {CLAIMS:,} idle instances; {REST:g} s"
     await asyncio.sleep(900)  # the last counts of repeated Events are sent
-    world.writes.clear()
-    lap = Lap()
+    part = Part(world, "at rest", f"{how}; {CLAIMS:,} assigned and {CLAIMS:,} idle instances; {REST:g} s")
     await asyncio.sleep(REST)
-    cost = lap.cpu
-    return [
-        row("at rest: writes", sum(world.writes.values()), "writes", how, 0),
-        row("at rest: CPU", 1e6 * cost / REST, "us/s", how),
-    ]
+    part.stop()
+    part.add_writes("writes", "", "writes", 0)
+    part.add("CPU", 1e6 * part.cpu / REST, "us/s")
+    return part

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
-from harness import World, in_batches, virtual
+from harness import Part, World, in_batches, total, virtual
 from rows import QUICK, Row, row
 
 from konverge import quantities
@@ -144,6 +144,8 @@ def _best(work: Callable[[], object]) -> float:
 class QuotaWorld(World):
     """A lab with the family."""
 
+    controller = "resourcepool"
+
     def __init__(self, lab: Lab, settings: QuotaSettings | None = None) -> None:
         super().__init__(lab)
         self.settings = settings or QuotaSettings()
@@ -177,18 +179,14 @@ class QuotaWorld(World):
         data = {"metadata": {"name": name, "namespace": place(number)}, "spec": spec}
         await self.lab.client.create(ResourcePoolClaim.decode(data))
 
-    def passes(self) -> float:
-        return self.reconciles("resourcepool")
-
-    async def during(self, work: Callable[[], Awaitable[object]]) -> tuple[float, float]:
-        """Run a change; return the CPU time in milliseconds and the number of reconciles until the lab is settled."""
+    async def during(self, part: str, how: str, work: Callable[[], Awaitable[object]]) -> Part:
+        """Run a change until the lab is settled."""
         await self.quiet()
-        self.clear()
-        gc.collect()
-        passes, began = self.passes(), cpu_time()
+        measured = Part(self, part, how)
         await work()
         await self.quiet()
-        return (cpu_time() - began) * 1000, self.passes() - passes
+        measured.stop()
+        return measured
 
 
 async def _served() -> list[Row]:
@@ -196,24 +194,16 @@ async def _served() -> list[Row]:
     async with QuotaWorld.open() as world:
         lab = world.lab
         await world.filled(NAMESPACES, CLAIMS - 1)
-        cost, passes = await world.during(lambda: world.pool(CLAIMS))
+        part = await world.during("from scratch", how, lambda: world.pool(CLAIMS))
         pool = await lab.client.get(ResourcePool, "p")
         assert pool.status.claim_count == CLAIMS - 1, pool.status.claim_count
-        rows = [
-            row("from scratch: CPU", cost / 1000, "s", f"{how}, whose work counts in full"),
-            row("from scratch: reconciles", passes, "reconciles", how),
-            row("from scratch: ResourceQuota writes", world.writes["resourcequotas"], "writes", how, NAMESPACES),
-            row(
-                "from scratch: claim status writes",
-                world.writes["resourcepoolclaims/status"],
-                "writes",
-                how,
-                CLAIMS - 1,
-            ),
-            row("from scratch: pool status writes", world.writes["resourcepools/status"], "writes", how),
-            _stored(world),
-            row("peak memory of the process", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MiB", how),
-        ]
+        part.add("CPU", part.cpu, "s", remark="the server's work counts in full")
+        part.add("reconciles", part.reconciles, "reconciles")
+        part.add_writes("ResourceQuota writes", "resourcequotas", "writes", NAMESPACES)
+        part.add_writes("claim status writes", "resourcepoolclaims/status", "writes", CLAIMS - 1)
+        part.add_writes("pool status writes", "resourcepools/status", "writes")
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        rows = [*part, _stored(world), row("peak memory of the process", peak, "MiB", how)]
         rows += await _one_claim(world, how)
         rows += await _settled(world, how)
         return rows
@@ -226,19 +216,17 @@ def _stored(world: QuotaWorld) -> Row:
 
 
 async def _one_claim(world: QuotaWorld, how: str) -> list[Row]:
-    cost, passes = await world.during(lambda: world.claim(7, "another"))
-    count, size = world.writes, world.bytes
-    return [
-        row("one claim: ResourceQuota writes", count["resourcequotas"], "writes", how, 1),
-        row("one claim: claim status writes", count["resourcepoolclaims/status"], "writes", how, 1),
-        row("one claim: pool status writes", count["resourcepools/status"], "writes", how, 1),
-        row("one claim: Events", count["events"], "writes", how, 1),
-        row("one claim: all writes", sum(count.values()), "writes", how, 4),
-        row("one claim: bytes of the pool status write", size["resourcepools/status"], "bytes", how, f"<= {BYTES}"),
-        row("one claim: bytes of all writes", sum(size.values()), "bytes", how),
-        row("one claim: reconciles", passes, "reconciles", how),
-        row("one claim: CPU", cost, "ms", f"{how}, whose work counts in full"),
-    ]
+    part = await world.during("one claim", how, lambda: world.claim(7, "another"))
+    part.add_writes("ResourceQuota writes", "resourcequotas", "writes", 1)
+    part.add_writes("claim status writes", "resourcepoolclaims/status", "writes", 1)
+    part.add_writes("pool status writes", "resourcepools/status", "writes", 1)
+    part.add_writes("Events", "events", "writes", 1)
+    part.add_writes("all writes", "", "writes", 4)
+    part.add("bytes of the pool status write", world.bytes["resourcepools/status"], "bytes", f"<= {BYTES}")
+    part.add("bytes of all writes", sum(world.bytes.values()), "bytes")
+    part.add("reconciles", part.reconciles, "reconciles")
+    part.add("CPU", 1000 * part.cpu, "ms", remark="the server's work counts in full")
+    return part
 
 
 async def _settled(world: QuotaWorld, how: str) -> list[Row]:
@@ -248,9 +236,11 @@ async def _settled(world: QuotaWorld, how: str) -> list[Row]:
     world.clear()
     for _ in range(ROUNDS):
         gc.collect()
-        passes, began, hold = world.passes(), cpu_time(), 0.0
+        passes, began, hold = world.reconciles(world.controller), cpu_time(), 0.0
         runner.enqueue(Key("", kind_of(ResourcePool), "", "p"))
-        while world.passes() == passes:  # checks once per iteration of the loop; other callbacks delay it
+        while (
+            world.reconciles(world.controller) == passes
+        ):  # checks once per iteration of the loop; other callbacks delay it
             at = cpu_time()
             await asyncio.sleep(0)
             hold = max(hold, cpu_time() - at)
@@ -268,21 +258,17 @@ async def _settled(world: QuotaWorld, how: str) -> list[Row]:
             await world.lab.settled(quiet=1, timeout=3600)
 
     before = _versions(world)
-    _, passes_of_pods = await world.during(lives)
+    pods = await world.during(f"{PODS} pods come and go", how, lives)
     changed = sum(before[key] != version for key, version in _versions(world).items())
     assert changed == min(PODS, NAMESPACES), changed
+    pods.add("reconciles", pods.reconciles, "reconciles", 0, remark=f"{2 * PODS} changes of status.used")
+    pods.add_writes("writes", "", "writes", 0)
+    best = f"{how}; best of {ROUNDS}"
     return [
-        row("a pass with nothing to do: CPU", min(costs), "ms", f"{how}; best of {ROUNDS}"),
-        row("a pass with nothing to do: longest hold of the loop", min(longest), "ms", f"{how}; best of {ROUNDS}"),
+        row("a pass with nothing to do: CPU", min(costs), "ms", best),
+        row("a pass with nothing to do: longest hold of the loop", min(longest), "ms", best),
         row("a reconcile with nothing to do: writes", writes, "writes", f"{how}; {ROUNDS} reconciles", 0),
-        row(
-            f"{PODS} pods come and go: reconciles",
-            passes_of_pods,
-            "reconciles",
-            f"{how}; {2 * PODS} changes of status.used",
-            0,
-        ),
-        row(f"{PODS} pods come and go: writes", sum(world.writes.values()), "writes", how, 0),
+        *pods,
     ]
 
 
@@ -315,12 +301,7 @@ async def _crowded() -> list[Row]:
         assert (ready.status, ready.reason) == ("False", "TooManyClaims"), ready
         found = [claim.status.condition for claim in await lab.client.list(ResourcePoolClaim)]
         told = sum(one is not None and one.reason == "TooManyClaims" for one in found)
-        errors = sum(
-            one.value
-            for family in lab.metrics.reconcile_errors.collect()
-            for one in family.samples
-            if one.name.endswith("_total")
-        )
+        errors = total(lab.metrics.reconcile_errors)
         return [
             row("beyond the ceiling: claims that are listed", pool.status.claim_count, "claims", how, ceiling),
             row("beyond the ceiling: claims that are told so", told, "claims", how, claims - ceiling),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import sys
@@ -12,7 +13,8 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, Self, TypeVar
 
 import structlog
-from rows import Row
+from prometheus_client import Counter as PrometheusCounter
+from rows import Figures, Row
 
 from konverge.clock import cpu_time
 from konverge_testing import BinariesMissing, Lab
@@ -84,6 +86,9 @@ class Lap:
 class World:
     """A lab, and the writes of the process under test as the server received them."""
 
+    controller = ""
+    """The controller whose reconciles a part counts; "" for all."""
+
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
         self.writes: Counter[str] = Counter()
@@ -123,9 +128,39 @@ class World:
 
     def reconciles(self, controller: str = "") -> float:
         """Return the number of reconciles, of one controller if it is named."""
-        return sum(
-            sample.value
-            for family in self.lab.metrics.reconcile_total.collect()
-            for sample in family.samples
-            if sample.name.endswith("_total") and controller in ("", sample.labels["controller"])
-        )
+        return total(self.lab.metrics.reconcile_total, controller)
+
+
+def total(counter: PrometheusCounter, controller: str = "") -> float:
+    """Return the sum of a counter, for one controller if it is named."""
+    return sum(
+        sample.value
+        for family in counter.collect()
+        for sample in family.samples
+        if sample.name.endswith("_total") and controller in ("", sample.labels["controller"])
+    )
+
+
+class Part(Figures):
+    """One part of a benchmark on a world: it counts writes, reconciles and time from its beginning."""
+
+    seconds = cpu = reconciles = 0.0
+
+    def __init__(self, world: World, part: str, how: str) -> None:
+        super().__init__(part, how)
+        world.clear()
+        gc.collect()
+        self._world, self._before, self._lap = world, world.reconciles(world.controller), Lap()
+
+    def stop(self) -> None:
+        """Set `seconds`, `cpu` and `reconciles` to what the part has taken until now."""
+        self.seconds, self.cpu = self._lap.seconds, self._lap.cpu
+        self.reconciles = self._world.reconciles(self._world.controller) - self._before
+
+    def add_writes(
+        self, name: str, resources: str, unit: str, target: str | int | None = None, *, per: float = 1, remark: str = ""
+    ) -> None:
+        """Add a row of the writes of some resources (all if none is named), divided by a number."""
+        counts = self._world.writes
+        number = sum(counts[resource] for resource in resources.split() or counts)
+        self.add(name, number / per if per != 1 else number, unit, target, remark=remark)

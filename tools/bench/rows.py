@@ -20,3 +20,16 @@ def row(name: str, value: float, unit: str, how: str, target: str | int | None =
     elif target is not None:
         holds = value == target
     return {"name": name, "value": value, "unit": unit, "target": target, "holds": holds, "how": how}
+
+
+class Figures(list[Row]):
+    """The rows of one part of a benchmark, measured in the same way: `how`, to which a row may add a remark."""
+
+    def __init__(self, part: str = "", how: str = "") -> None:
+        super().__init__()
+        self._part, self._how = part, how
+
+    def add(self, name: str, value: float, unit: str, target: str | int | None = None, *, remark: str = "") -> None:
+        """Add a row; see `row`."""
+        how = "; ".join(text for text in (self._how, remark) if text)
+        self.append(row(f"{self._part}: {name}" if self._part else name, value, unit, how, target))

@@ -21,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from konverge import clock
 
-__all__ = ["Authority", "KeyPair", "signing_key"]
+__all__ = ["Authority", "KeyPair", "general_name", "signing_key"]
 
 _VALIDITY = timedelta(days=10)
 _CLOCK_SKEW = timedelta(hours=1)
@@ -79,7 +79,7 @@ class Authority:
 
     def server(self, name: str, hosts: Sequence[str]) -> KeyPair:
         """Issue a serving certificate for host names and addresses; usable for the client side too, as etcd's peers need."""
-        names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+        names = x509.SubjectAlternativeName([general_name(host) for host in hosts])
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         return self._issue(subject, (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH), names)
 
@@ -127,7 +127,8 @@ def _builder(
     )
 
 
-def _general_name(host: str) -> x509.GeneralName:
+def general_name(host: str) -> x509.GeneralName:
+    """Return a host as a name of a certificate: an IP address or a DNS name."""
     try:
         return x509.IPAddress(ip_address(host))
     except ValueError:

@@ -12,7 +12,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from ipaddress import ip_address
 from random import Random
 from typing import Any, Final
 
@@ -23,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from konverge.clock import wall_clock
-from konverge_testing.apiserver.certificates import KeyPair
+from konverge_testing.apiserver.certificates import KeyPair, general_name
 
 __all__ = ["ROLE", "NonceRefused", "NstanceAuthority", "public_pem", "role_of"]
 
@@ -117,7 +116,7 @@ class NstanceAuthority:
             ]
         )
         made = self._leaf(subject, key.public_key(), timedelta(days=365), ExtendedKeyUsageOID.SERVER_AUTH)
-        made = made.add_extension(x509.SubjectAlternativeName([_general_name(host) for host in every]), critical=False)
+        made = made.add_extension(x509.SubjectAlternativeName([general_name(host) for host in every]), critical=False)
         return KeyPair(
             _pem(made.sign(self._issuer.key, None)),
             key.private_bytes(
@@ -232,13 +231,6 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
-
-
-def _general_name(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
 
 
 def _pem(certificate: x509.Certificate) -> bytes:

@@ -168,56 +168,44 @@ class OperatorService(OperatorServiceBase, _Answers):
 
     async def GetConfigStatus(self, stream: Stream[Any, Any]) -> None:  # noqa: N802  # the method's name
         """Describe the configuration."""
-        tenant = _tenant(stream)
-        await self._answer(stream, "GetConfigStatus", tenant, lambda _: self._deps.state.config_status(tenant))
+        await self._serve(stream, "GetConfigStatus", lambda tenant, _: self._deps.state.config_status(tenant))
 
     async def RefreshConfig(self, stream: Stream[Any, Any]) -> None:  # noqa: N802  # the method's name
         """Read the configuration again."""
-        tenant = _tenant(stream)
-        await self._answer(stream, "RefreshConfig", tenant, lambda _: self._deps.state.refresh_config(tenant))
+        await self._serve(stream, "RefreshConfig", lambda tenant, _: self._deps.state.refresh_config(tenant))
 
     async def ListGroups(self, stream: Stream[Any, Any]) -> None:  # noqa: N802  # the method's name
         """List the groups of the tenant."""
-        tenant = _tenant(stream)
-        await self._answer(stream, "ListGroups", tenant, lambda _: self._deps.state.list_groups(tenant))
+        await self._serve(stream, "ListGroups", lambda tenant, _: self._deps.state.list_groups(tenant))
 
     async def UpsertGroup(self, stream: Stream[Any, Any]) -> None:  # noqa: N802  # the method's name
         """Merge into a group."""
-        tenant = _tenant(stream)
-        await self._answer(stream, "UpsertGroup", tenant, lambda sent: self._deps.state.upsert_group(tenant, sent))
+        await self._serve(stream, "UpsertGroup", self._deps.state.upsert_group)
 
     async def DeleteGroup(self, stream: Stream[Any, Any]) -> None:  # noqa: N802  # the method's name
         """Delete the dynamic part of a group."""
-        tenant = _tenant(stream)
-        await self._answer(stream, "DeleteGroup", tenant, lambda sent: self._deps.state.delete_group(tenant, sent))
+        await self._serve(stream, "DeleteGroup", self._deps.state.delete_group)
 
     async def CreateInstance(self, stream: Stream[Any, Any]) -> None:  # noqa: N802  # the method's name
         """Create an instance on demand."""
-        tenant = _tenant(stream)
-        await self._answer(
-            stream, "CreateInstance", tenant, lambda sent: self._deps.state.create_instance(tenant, sent)
-        )
+        await self._serve(stream, "CreateInstance", self._deps.state.create_instance)
 
     async def DeleteInstance(self, stream: Stream[Any, Any]) -> None:  # noqa: N802  # the method's name
         """Delete an instance."""
-        tenant = _tenant(stream)
-        await self._answer(
-            stream, "DeleteInstance", tenant, lambda sent: self._deps.state.delete_instance(tenant, sent)
-        )
+        await self._serve(stream, "DeleteInstance", self._deps.state.delete_instance)
 
     async def GetInstanceStatus(self, stream: Stream[Any, Any]) -> None:  # noqa: N802  # the method's name
         """Describe an instance."""
-        tenant = _tenant(stream)
-        await self._answer(
-            stream, "GetInstanceStatus", tenant, lambda sent: self._deps.state.instance_status(tenant, sent)
-        )
+        await self._serve(stream, "GetInstanceStatus", self._deps.state.instance_status)
 
     async def AcknowledgeDrained(self, stream: Stream[Any, Any]) -> None:  # noqa: N802  # the method's name
         """End a drain."""
+        await self._serve(stream, "AcknowledgeDrained", self._deps.state.acknowledge_drained)
+
+    async def _serve(self, stream: Stream[Any, Any], method: str, act: Callable[[str, Any], Message | None]) -> None:
+        """Answer a call for the tenant of the caller."""
         tenant = _tenant(stream)
-        await self._answer(
-            stream, "AcknowledgeDrained", tenant, lambda sent: self._deps.state.acknowledge_drained(tenant, sent)
-        )
+        await self._answer(stream, method, tenant, lambda sent: act(tenant, sent))
 
     async def WatchGroups(self, stream: Stream[Any, pb.GroupEvent]) -> None:  # noqa: N802  # the method's name
         """Send the groups, then their changes."""

@@ -10,8 +10,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 from apps.engine_recordings import EngineRecordings
-from apps.engine_replay import RECORDINGS, lines
 from apps.recorded_ways import RECORDED, WAYS, Recorded
+from recordings import lines, scenarios
 
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge_testing import Lab
@@ -44,16 +44,16 @@ def end_of(operation: Operation) -> str:
 def objects_of(engine: str) -> set[tuple[str, str, str]]:
     """Return every recorded object that could belong to an Operation: engine, recording, `Kind/name#nth`."""
     found: set[tuple[str, str, str]] = set()
-    for path in (RECORDINGS / engine).glob("*.jsonl"):
+    for recording in scenarios(engine):
         uids: dict[str, list[str]] = {}
-        for line in lines(engine, path.stem):
+        for line in lines(engine, recording):
             if line.object and line.object["kind"] in KINDS:
                 metadata = line.object["metadata"]
                 known = uids.setdefault(f"{line.object['kind']}/{metadata['name']}", [])
                 if metadata["uid"] not in known:
                     known.append(metadata["uid"])
         found |= {
-            (engine, path.stem, f"{which}#{nth}" if nth else which)
+            (engine, recording, f"{which}#{nth}" if nth else which)
             for which, all_ in uids.items()
             for nth in range(len(all_))
         }

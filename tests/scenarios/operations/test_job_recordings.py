@@ -6,19 +6,17 @@ tests/recordings/job/README.md).
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from apps.operations import FREE, JOB, Operations, phase
+from recordings import lines, scenarios
 
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.reconcilers.apps.operations.engines.job_status import observe_job
 from konverge_testing import Lab
 
-FOLDER = Path(__file__).parents[2] / "recordings" / "job"
-SCENARIOS = sorted(path.stem for path in FOLDER.glob("*.jsonl"))
+SCENARIOS = scenarios("job")
 
 SUCCEEDED, GONE = ("Succeeded", "EngineCompleted"), ("Running", "EngineStarted")
 ENDS: dict[str, tuple[str, str]] = {
@@ -49,8 +47,7 @@ SUSPENDS = {"created-suspended", "suspend-and-resume"}
 
 def jobs(scenario: str) -> list[tuple[str, dict[str, Any]]]:
     """Return type and object of each event of the Job."""
-    lines = [json.loads(line) for line in (FOLDER / f"{scenario}.jsonl").read_text().splitlines()]
-    return [(line["type"], line["object"]) for line in lines if "object" in line]
+    return [(line.type, line.object) for line in lines("job", scenario) if line.object]
 
 
 def states(scenario: str) -> list[tuple[str, str]]:

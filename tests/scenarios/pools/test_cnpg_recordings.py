@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from pools.materials import NAME, Materials
+from recordings import lines
 
 from konverge.crds.pools_v1alpha1 import NextcloudInstance
 from konverge.objects import Object
@@ -17,7 +16,6 @@ from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
 from konverge.reconcilers.pools.kinds import SECRET
 from konverge_testing import Lab
 
-RECORDINGS: Final = Path(__file__).parents[2] / "recordings/cnpg"
 CLUSTER: Final = f"{NAME}-db"
 HEALTHY: Final = {
     "phase": "Cluster in healthy state",
@@ -29,11 +27,9 @@ HEALTHY: Final = {
 
 def events(scenario: str) -> Iterator[tuple[float, str, Object]]:
     """Yield time, type and object of the recorded Cluster and of its application Secret."""
-    for line in (RECORDINGS / f"{scenario}.jsonl").read_text().splitlines():
-        data = json.loads(line)
-        found = data.get("object") or {}
-        if found.get("kind") == "Cluster" or (found.get("metadata") or {}).get("name") == "db-app":
-            yield data["t"], data["type"], Object(found)
+    for line in lines("cnpg", scenario):
+        if line.is_of("Secret/db-app") or line.object.get("kind") == "Cluster":
+            yield line.at, line.type, Object(line.object)
 
 
 async def write_status(here: Materials, status: dict[str, Any]) -> None:

@@ -13,9 +13,9 @@ from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from typing import Any
 
-from apps.engine_replay import Json
 from apps.engine_shop import ALL, KINDS, EngineShop
 from apps.recorded_ways import VOLUME, Recorded
+from recordings import Json
 
 from konverge.clock import from_rfc3339, rfc3339, wall_clock
 from konverge.crds.ops_v1alpha1 import Operation

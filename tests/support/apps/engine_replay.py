@@ -6,12 +6,12 @@ the object leads to one `observe`, and so does the end of a requested delay. Its
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
+
+from recordings import Json, lines
 
 from konverge.clock import from_rfc3339
 from konverge.reconcilers.apps.kinds import NAMESPACE
@@ -26,10 +26,8 @@ from konverge.reconcilers.apps.operations.engines.engine import (
 )
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 
-RECORDINGS = Path(__file__).parents[2] / "recordings"
 MADE = datetime(2030, 1, 1, tzinfo=UTC)
 NAMESPACE_UID = "namespace-uid"
-Json = dict[str, Any]
 
 
 def request_of(
@@ -55,27 +53,8 @@ def request_of(
     )
 
 
-@dataclass(frozen=True)
-class Line:
-    at: float
-    step: str = ""
-    type: str = ""
-    object: Json = field(default_factory=dict)
-
-    def is_of(self, which: str) -> bool:
-        return bool(self.object) and f"{self.object['kind']}/{self.object['metadata']['name']}" == which
-
-
 def _folder(engine: Engine) -> str:
     return {"workflow": "argo"}.get(engine.name, engine.name)
-
-
-def lines(engine: str, recording: str) -> list[Line]:
-    found = []
-    for text in (RECORDINGS / engine / f"{recording}.jsonl").read_text().splitlines():
-        data = json.loads(text)
-        found.append(Line(data["t"], data.get("step", ""), data.get("type", ""), data.get("object", {})))
-    return found
 
 
 @dataclass(frozen=True)

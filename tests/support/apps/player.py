@@ -12,8 +12,9 @@ import base64
 import json
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
+
+from recordings import lines
 
 from konverge.clock import rfc3339, wall_clock
 from konverge.conditions import Condition, find_condition
@@ -27,7 +28,6 @@ from konverge_testing import Lab, install_crds
 from konverge_testing.flux import flux_crds
 from konverge_testing.flux.state import FINALIZER
 
-RECORDINGS = Path(__file__).parents[2] / "recordings" / "flux"
 KINDS: dict[str, Kind[Object]] = {
     kind.kind: kind for kind in (HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART)
 }
@@ -55,9 +55,8 @@ class Player:
     _specs: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        lines = (RECORDINGS / f"{self.name}.jsonl").read_text().splitlines()
-        self.entries = [json.loads(line) for line in lines]
-        releases = [e["object"] for e in self.entries if "object" in e and e["object"]["kind"] == "HelmRelease"]
+        self.entries = lines("flux", self.name)
+        releases = [entry.object for entry in self.entries if entry.object.get("kind") == "HelmRelease"]
         self.oci = "chartRef" in releases[0]["spec"]
         self.first = releases[0]["spec"]
 
@@ -92,13 +91,13 @@ class Player:
         """Play on, to the end or up to the step whose text begins with `before`."""
         while self._position < len(self.entries):
             entry = self.entries[self._position]
-            if before and entry.get("step", "").startswith(before):
+            if before and entry.step.startswith(before):
                 return self
             self._position += 1
-            if "step" in entry:
-                await self._step(entry["step"])
-            elif entry["object"]["metadata"]["name"] in ("shop", "team-shop"):
-                await self._event(entry["type"], entry["object"])
+            if entry.step:
+                await self._step(entry.step)
+            elif entry.object["metadata"]["name"] in ("shop", "team-shop"):
+                await self._event(entry.type, entry.object)
         assert not before, f"no step {before!r}"
         return self
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from apps.engine_replay import EngineReplay, Line, lines, request_of
+from apps.engine_replay import EngineReplay, request_of
+from recordings import Line, lines
 
 from konverge.reconcilers.apps.operations.engines.engine import Engine
 from konverge.reconcilers.apps.operations.engines.velero import VeleroEngine

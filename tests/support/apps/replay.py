@@ -7,11 +7,11 @@ reconciler writes on a rolled-out release are simulated, because konverge did no
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
+
+from recordings import lines
 
 from konverge.conditions import Condition, find_condition, truth, with_condition
 from konverge.fields import digest
@@ -24,7 +24,6 @@ from konverge.reconcilers.shared.helm_release.translate import translate
 from konverge.reconcilers.shared.helm_release.values import ValuesFrom
 from konverge.runtime.reconcile.status import transitions
 
-RECORDINGS = Path(__file__).parents[2] / "recordings" / "flux"
 GRACE = timedelta(seconds=30)
 STUCK = timedelta(minutes=15)
 
@@ -38,12 +37,10 @@ class Entry:
 
 
 def read(name: str) -> list[Entry]:
-    entries = []
-    for line in (RECORDINGS / f"{name}.jsonl").read_text().splitlines():
-        data = json.loads(line)
-        made = Object(data["object"]) if "object" in data else None
-        entries.append(Entry(data["t"], data.get("step", ""), data.get("type", ""), made))
-    return entries
+    return [
+        Entry(line.at, line.step, line.type, Object(line.object) if line.object else None)
+        for line in lines("flux", name)
+    ]
 
 
 @dataclass(frozen=True)

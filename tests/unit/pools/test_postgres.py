@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from recordings import lines
 
 from konverge.clock import from_rfc3339
 from konverge.objects import Object
@@ -23,20 +22,14 @@ from konverge.reconcilers.pools.instances.words import DatabaseReason
 from konverge_testing import Lab, install_crds
 from konverge_testing.cnpg import CnpgOperator, CnpgWorld, cnpg_crds
 
-RECORDINGS: Final = Path(__file__).parents[2] / "recordings/cnpg"
 SCENARIOS: Final = ("created", "initdb-done", "own-secret")
 DEADLINE: Final = timedelta(minutes=15)
 
 
-def lines(scenario: str) -> Iterator[dict[str, Any]]:
-    for line in (RECORDINGS / f"{scenario}.jsonl").read_text().splitlines():
-        yield json.loads(line)
-
-
 def clusters(scenario: str) -> Iterator[tuple[float, str, Object]]:
-    for line in lines(scenario):
-        if line.get("object", {}).get("kind") == "Cluster":
-            yield line["t"], line["type"], Object(line["object"])
+    for line in lines("cnpg", scenario):
+        if line.object.get("kind") == "Cluster":
+            yield line.at, line.type, Object(line.object)
 
 
 def state(cluster: Object | None, *, after: float = 1.0, secret_exists: bool = True, members: int = 1) -> DatabaseState:

@@ -13,7 +13,6 @@ import pytest
 from engine_stage import (
     Actor,
     EngineStage,
-    Json,
     Story,
     act,
     assert_alike,
@@ -28,6 +27,7 @@ from engine_stage import (
     until_is,
     world,
 )
+from recordings import Json
 
 from konverge_testing import Lab
 from konverge_testing.argo import KINDS, ArgoWorld, Step, WorkflowController, argo_crds

@@ -11,7 +11,8 @@ import json
 from typing import Any
 
 import pytest
-from capi_replay import KINDS, NAMES, NOT_PLAYED, RECORDINGS, CapiReplay
+from capi_replay import KINDS, NAMES, NOT_PLAYED, CapiReplay
+from recordings import lines, scenarios
 
 from konverge.crds.machines_v1beta1 import NstanceMachine
 from konverge.reconcilers.machines.instances.indexes import owner_of
@@ -32,12 +33,11 @@ async def test_the_double_does_what_the_core_was_recorded_doing(lab: Lab, name: 
 
 def objects(name: str) -> list[dict[str, Any]]:
     """Return every version of every object in a recording, in order."""
-    read = [json.loads(line) for line in (RECORDINGS / f"{name}.jsonl").read_text().splitlines()]
-    return [line["object"] for line in read if "object" in line]
+    return [line.object for line in lines("capi", name) if line.object]
 
 
 def test_every_recording_is_played_or_listed_with_a_reason() -> None:
-    present = {path.stem for path in RECORDINGS.glob("*.jsonl")}
+    present = set(scenarios("capi"))
     assert len(present) == 32
     assert set(NAMES) | NOT_PLAYED.keys() == present
     assert not set(NAMES) & NOT_PLAYED.keys()

@@ -13,7 +13,6 @@ import pytest
 from engine_stage import (
     Actor,
     EngineStage,
-    Json,
     Story,
     act,
     assert_alike,
@@ -26,6 +25,7 @@ from engine_stage import (
     until_gone,
     world,
 )
+from recordings import Json
 
 from konverge.kinds import kind
 from konverge.objects import Object

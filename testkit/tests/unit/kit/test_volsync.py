@@ -14,8 +14,6 @@ from engine_stage import (
     Act,
     Actor,
     EngineStage,
-    Event,
-    Json,
     Story,
     act,
     assert_alike,
@@ -25,6 +23,7 @@ from engine_stage import (
     ways,
     world,
 )
+from recordings import Json, Line
 
 from konverge_testing import Lab
 from konverge_testing.volsync import KINDS, VolSyncController, VolSyncWorld, volsync_crds
@@ -51,7 +50,7 @@ def fact(type_: str, made: Json) -> Any:
     )
 
 
-def steady(events: list[Event]) -> list[Event]:
+def steady(events: list[Line]) -> list[Line]:
     """Leave out a momentary Error."""
     return [event for event in events if "Operation cannot be fulfilled" not in str(event.object.get("status"))]
 
@@ -153,7 +152,7 @@ STORIES: dict[str, Story[VolSync]] = {
 """The recordings, and what was done from outside."""
 
 
-async def played(lab: Lab, story: Story[VolSync]) -> list[Event]:
+async def played(lab: Lab, story: Story[VolSync]) -> list[Line]:
     async with EngineStage(lab, KINDS, volsync_crds()) as stage:
         await story.play(VolSync(stage))
     return stage.events

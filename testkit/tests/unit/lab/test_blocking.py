@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from operator import attrgetter
 from time import sleep as imported_sleep  # noqa: TID251  # the name in a module is the subject
 from typing import Any
@@ -31,21 +31,26 @@ def current_sleep() -> Callable[[float], None]:
     return found
 
 
+def findings_of(main: Coroutine[Any, Any, None]) -> list[str]:
+    """Run a coroutine on a virtual loop; return the reported findings."""
+    findings = list[str]()
+    loop = VirtualTimeLoop()
+    try:
+        with refused(findings.append):
+            loop.run_until_complete(main)
+    finally:
+        loop.close()
+    return findings
+
+
 def on_a_virtual_loop(call: Callable[[], Any]) -> list[str]:
     """Run a function in a task; return the reported findings."""
-    found = list[str]()
 
     async def main() -> None:
         with contextlib.suppress(BlockingCall, OSError):
             call()
 
-    loop = VirtualTimeLoop()
-    try:
-        with refused(found.append):
-            loop.run_until_complete(main())
-    finally:
-        loop.close()
-    return found
+    return findings_of(main())
 
 
 def connect() -> None:
@@ -81,8 +86,6 @@ def test_a_socket_that_blocks_is_refused_when_it_connects() -> None:
 
 
 def test_asyncio_itself_causes_no_finding() -> None:
-    found = list[str]()
-
     async def main() -> None:
         await asyncio.sleep(60)
         await asyncio.to_thread(current_sleep(), 0.001)
@@ -92,13 +95,7 @@ def test_asyncio_itself_causes_no_finding() -> None:
         program = await asyncio.create_subprocess_exec(sys.executable, "-V", stdout=asyncio.subprocess.PIPE)
         await program.communicate()
 
-    loop = VirtualTimeLoop()
-    try:
-        with refused(found.append):
-            loop.run_until_complete(main())
-    finally:
-        loop.close()
-    assert found == []
+    assert findings_of(main()) == []
 
 
 def test_nothing_is_refused_outside_of_the_lab() -> None:

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from widgets import CONFIG_MAP, By, Widget, part, widget
+from widgets import CONFIG_MAP, By, Widget, numbered, part, widget
 
 import konverge as kv
 from konverge_testing import Lab
@@ -19,17 +19,6 @@ from konverge_testing.lab.planning import Planned, kind_of_fault
 from konverge_testing.lab.runs import run
 
 pytestmark = pytest.mark.slow
-
-
-async def numbered(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-    """Creates a child under a number, and records the number afterwards: a crash in between leaves a second child."""
-    number = owner.status.parts
-    if number is None:
-        number = len(ctx.cache(CONFIG_MAP).keys(owner.namespace))
-    await ctx.own(part(number, owner.namespace))
-    ctx.status.draft.parts = number
-    ctx.status.set_condition("Ready", True, "Made")
-    return kv.Done()
 
 
 async def careful(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 from receipts import INTERRUPTIONS, repeatable
-from widgets import CONFIG_MAP, By, Widget, part, widget
+from widgets import CONFIG_MAP, By, Widget, make_parts, numbered, widget
 
 import konverge as kv
 from konverge_testing import Lab
@@ -25,14 +25,6 @@ from konverge_testing.lab.runs import Run, Scenario, run
 from konverge_testing.lab.workers import Link, WorkFailed, possible, spread
 
 pytestmark = pytest.mark.skipif(not possible(), reason="processes cannot be forked here")
-
-
-async def make_parts(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-    for number in range(owner.spec.parts):
-        await ctx.own(part(number, owner.namespace))
-    ctx.status.draft.parts = owner.spec.parts
-    ctx.status.set_condition("Ready", True, "Made")
-    return kv.Done()
 
 
 async def scenario(lab: Lab) -> None:
@@ -188,16 +180,6 @@ def test_copies_do_not_flush_inherited_buffers(tmp_path: Path) -> None:
 
 
 # --- within an exploration --------------------------------------------------------------------------------------------------------
-
-
-async def numbered(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-    number = owner.status.parts
-    if number is None:
-        number = len(ctx.cache(CONFIG_MAP).keys(owner.namespace))
-    await ctx.own(part(number, owner.namespace))
-    ctx.status.draft.parts = number
-    ctx.status.set_condition("Ready", True, "Made")
-    return kv.Done()
 
 
 async def faulty(lab: Lab) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from widgets import CONFIG_MAP, By, Widget, part, widget
+from widgets import CONFIG_MAP, By, Widget, make_parts, part, widget
 
 import konverge as kv
 from konverge.clock import cpu_time
@@ -27,14 +27,6 @@ from konverge_testing.lab.plans import Lease, LeaseFault
 from konverge_testing.lab.runs import STEADY, rest_until_steady, run
 
 SUPPORT = Path(By.__init__.__code__.co_filename).parent
-
-
-async def make_parts(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-    for number in range(owner.spec.parts):
-        await ctx.own(part(number, owner.namespace))
-    ctx.status.draft.parts = owner.spec.parts
-    ctx.status.set_condition("Ready", True, "Made")
-    return kv.Done()
 
 
 def build(manager: kv.Manager) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from apps.engine_replay import MADE, EngineReplay, Json, lines, request_of
+from apps.engine_replay import MADE, EngineReplay, request_of
 from apps.recorded_ways import STOPS, WAITS, Recorded
+from recordings import Json, lines
 
 from konverge.reconcilers.apps.operations.engines.engine import (
     DeleteChild,

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from apps.engine_replay import Json, request_of
+from apps.engine_replay import request_of
+from recordings import Json
 
 from konverge.clock import rfc3339
 from konverge.reconcilers.apps.kinds import HELM_RELEASE

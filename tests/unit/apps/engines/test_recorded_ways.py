@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from apps.engine_replay import RECORDINGS
 from apps.recorded_ways import RECORDED, WAYS, Recorded
+from recordings import scenarios
 
 
 @pytest.mark.parametrize("engine", WAYS)
 def test_every_recording_has_its_row(engine: str) -> None:
-    assert {path.stem for path in (RECORDINGS / engine).glob("*.jsonl")} == WAYS[engine].keys()
+    assert set(scenarios(engine)) == WAYS[engine].keys()
 
 
 @pytest.mark.parametrize("recorded", RECORDED, ids=str)

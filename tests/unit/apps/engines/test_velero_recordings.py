@@ -6,8 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from apps.engine_replay import MADE, EngineReplay, lines, request_of
+from apps.engine_replay import MADE, EngineReplay, request_of
 from apps.recorded_ways import RUNS, SUCCEEDED, WAITS, Recorded
+from recordings import lines
 
 from konverge.reconcilers.apps.operations.engines.engine import EngineState
 from konverge.reconcilers.apps.operations.engines.velero import VeleroEngine

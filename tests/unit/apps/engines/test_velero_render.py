@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from apps.engine_replay import NAMESPACE_UID, Json, request_of
+from apps.engine_replay import NAMESPACE_UID, request_of
+from recordings import Json
 
 from konverge.reconcilers.apps.kinds import NAMESPACE
 from konverge.reconcilers.apps.operations.engines.engine import (

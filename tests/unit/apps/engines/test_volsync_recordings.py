@@ -7,8 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from apps.engine_replay import MADE, EngineReplay, Json, lines, request_of
+from apps.engine_replay import MADE, EngineReplay, request_of
 from apps.recorded_ways import DESTINATION, RUNS, SOURCE, SUCCEEDED, VOLSYNC, WAITS, Recorded
+from recordings import Json, lines
 
 from konverge.clock import from_rfc3339, rfc3339
 from konverge.reconcilers.apps.operations.engines.engine import DeleteChild, EngineState, Observation

@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from apps.engine_replay import Json, request_of
+from apps.engine_replay import request_of
+from recordings import Json
 
 from konverge.reconcilers.apps.operations.engines.engine import (
     EngineBlocked,
