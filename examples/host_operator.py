@@ -38,7 +38,7 @@ class ZoneFile:
 
 
 class NoZone:
-    """Stands in for the zone in a plan."""
+    """The zone of a plan."""
 
     async def publish(self, name: str, address: str) -> None:
         """Publish nothing."""

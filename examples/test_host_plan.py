@@ -1,4 +1,4 @@
-"""A plan in a test: what would the operator change, and does it leave the DNS server alone?"""
+"""A plan in a test: it shows the planned changes, and has no effect on the DNS server."""
 
 from pathlib import Path
 
