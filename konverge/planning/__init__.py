@@ -3,7 +3,7 @@
     planner.py      one plan: starts the operator, selects the keys, waits until nothing is left to do
     gate.py         which keys are reconciled, and what each reconcile did
     transport.py    the seam: every request of the operator passes it; reads are overlaid, writes become dry runs
-    writes.py       writes as dry runs, and as steps on the planned state; answers.py: responses
+    writes.py       writes as dry runs, and as steps on the planned state; responses.py: their responses
     overlay.py      the planned state of each object, and the events of its changes; watching.py: their watch
     targets.py      what a request is about
     documents.py    merges and differences of JSON documents

@@ -171,7 +171,9 @@ def _shown(document: Document | None) -> Document:
     metadata = {name: value for name, value in document["metadata"].items() if name not in _SERVERS}
     rest = {name: value for name, value in document.items() if name not in {"apiVersion", "kind"}}
     hidden = {name: value for name, value in metadata.items() if name not in {"name", "namespace"}}
-    return {**rest, "metadata": hidden}
+    return (
+        {**rest, "metadata": hidden} if hidden else {name: value for name, value in rest.items() if name != "metadata"}
+    )
 
 
 def _blanked(fields: Iterable[Difference]) -> tuple[Difference, ...]:

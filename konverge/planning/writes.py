@@ -15,9 +15,9 @@ import yaml
 
 from konverge.client.requests import APPLY, MERGE, PATCHES, Request, yaml_of
 from konverge.client.transport import Response
-from konverge.planning.answers import not_found, refusal
 from konverge.planning.documents import Document, merge_patch, three_way
 from konverge.planning.overlay import PlannedObject, Step
+from konverge.planning.responses import not_found, refusal
 from konverge.planning.targets import RequestTarget
 
 __all__ = ["PlannedWrite", "body_of", "dry_run_of", "precondition_failure", "step_of", "write_of"]
