@@ -106,7 +106,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "crds": ("crds",),
     "charts": ("charts",),
     "reconcilers": ("reconcilers",),
-    "daemon": ("cmd",),
+    "daemon": ("cmd", "konverge/planning"),
     "testing kit": ("testkit/konverge_testing",),
     "tests": ("tests",),
     "tools": ("tools",),

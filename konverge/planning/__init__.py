@@ -3,7 +3,7 @@
     planner.py      one plan: starts the operator, selects the keys, waits until nothing is left to do
     gate.py         which keys are reconciled, and what each reconcile did
     transport.py    the seam: every request of the operator passes it; reads are overlaid, writes become dry runs
-    writes.py       one write: its dry run, and its step on the planned state; answers.py: the responses
+    writes.py       writes as dry runs, and as steps on the planned state; responses.py: their responses
     overlay.py      the planned state of each object, and the events of its changes; watching.py: their watch
     targets.py      what a request is about
     documents.py    merges and differences of JSON documents
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from konverge.planning.gate import Selector
 from konverge.planning.planner import plan
-from konverge.planning.report import Failed, NotTried, ObjectChange, PlanReport
+from konverge.planning.report import NotTried, ObjectChange, PlanFailure, PlanReport
 from konverge.planning.text import text_of
 
-__all__ = ["Failed", "NotTried", "ObjectChange", "PlanReport", "Selector", "plan", "text_of"]
+__all__ = ["PlanFailure", "NotTried", "ObjectChange", "PlanReport", "Selector", "plan", "text_of"]

@@ -133,7 +133,7 @@ def _named_items(before: list[Any], after: list[Any]) -> Callable[[Any], str] | 
 
 
 def _whole(before: Any, after: Any, path: str) -> Iterator[Difference]:
-    """Yield a field that one side lacks, by its leaves."""
+    """Yield an added or removed field, by its leaves."""
     added = before is _ABSENT
     value = after if added else before
     members: dict[str, Any] = {}

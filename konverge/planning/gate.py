@@ -13,7 +13,7 @@ from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.objects import Metadata
 from konverge.planning.overlay import Cause
-from konverge.planning.report import Failed
+from konverge.planning.report import PlanFailure
 from konverge.rbac import plural_of
 from konverge.runtime import Controller
 from konverge.runtime.hooks.object_gate import Admission
@@ -24,9 +24,9 @@ from konverge.words import Why
 __all__ = ["PlanGate", "PlanObserver", "Selector"]
 
 _BY_TIME: Final = (Why.REQUEUE_AFTER, Why.RETRY, Why.HELD)
-"""Reasons by which only time passed: a plan shows one moment."""
+"""Reasons of time: no delay ends in a plan."""
 _LIMIT: Final = 10
-"""Reconciles of one key. A key that needs more does not come to rest; a chain of a finalizer, children and a status needs three."""
+"""Reconciles of one key; a finalizer, children and a status need three. A key with more reconciles never settles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ def _names(kind: Kind[Any], short_names: tuple[str, ...]) -> set[str]:
 
 
 class PlanGate:
-    """The gate of one controller. It is closed until every cache is complete, and notes the keys of the initial lists meanwhile.
+    """The gate of one controller. It is closed until every cache is complete, and until then notes the keys of the initial lists.
 
     An open gate admits each key that is enqueued: by the plan, or by a planned change, since nothing else changes in a plan. It admits no
     key only because time has passed.
@@ -130,10 +130,11 @@ class PlanObserver:
         return self._cause.get()
 
     @property
-    def failed_reconciles(self) -> tuple[Failed, ...]:
+    def failed_reconciles(self) -> tuple[PlanFailure, ...]:
         """The keys whose last reconcile raised, with its error."""
         return tuple(
-            Failed(controller=controller, key=key, error=error) for (controller, key), error in self._errors.items()
+            PlanFailure(controller=controller, key=key, error=error)
+            for (controller, key), error in self._errors.items()
         )
 
     def reconciling(self, controller: str, key: Key, reasons: tuple[str, ...]) -> None:

@@ -18,7 +18,7 @@ from konverge.planning.documents import Document
 from konverge.planning.targets import ObjectId
 from konverge.tasks import Broadcast
 
-__all__ = ["Cause", "Overlay", "PlannedEvent", "PlannedObject", "Step"]
+__all__ = ["Cause", "Overlay", "OverlayEvent", "PlannedObject", "Step"]
 
 Step: TypeAlias = Callable[[Document], Document]
 """One planned write: from the state before it to the state after it."""
@@ -32,7 +32,7 @@ class Cause(NamedTuple):
     reasons: tuple[str, ...] = ()
 
 
-class PlannedEvent(NamedTuple):
+class OverlayEvent(NamedTuple):
     """One change of an object, for watches."""
 
     version: int
@@ -102,7 +102,7 @@ class Overlay:
 
     def __init__(self) -> None:
         self.objects: dict[ObjectId, PlannedObject] = {}
-        self.events: list[PlannedEvent] = []
+        self.events: list[OverlayEvent] = []
         self.news = Broadcast()
         """Notified at each event."""
         self._version = 0
@@ -206,7 +206,7 @@ class Overlay:
         if _has_ended(state):
             return self._remove(planned, state)
         planned.current = state
-        self._send(PlannedEvent(self._version, planned.object_id, before, state, state))
+        self._send(OverlayEvent(self._version, planned.object_id, before, state, state))
         return state
 
     def _remove(self, planned: PlannedObject, last: Document) -> Document:
@@ -217,9 +217,9 @@ class Overlay:
         planned.steps.clear()
         planned.identity.clear()
         planned.generation = 1
-        self._send(PlannedEvent(self._version, planned.object_id, before, None, last))
+        self._send(OverlayEvent(self._version, planned.object_id, before, None, last))
         return last
 
-    def _send(self, event: PlannedEvent) -> None:
+    def _send(self, event: OverlayEvent) -> None:
         self.events.append(event)
         self.news.notify()

@@ -7,8 +7,8 @@
 
 Guarantees: the API server stores nothing. An exception of a reconcile ends neither other reconciles nor the plan.
 
-Caveats: a plan shows one moment: no delay of a reconcile passes, and a change on the server after the first list is not noticed until a
-write meets it. The garbage collector and the controllers of other operators do not act on planned objects.
+Caveats: a plan shows one moment: no delay of a reconcile ends, and a change on the server after the first list is unknown until the first
+write to the object. The garbage collector and the controllers of other operators do not act on planned objects.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from konverge.client import ClientConfig, ClientSettings, Transport
 from konverge.errors import UsageError
 from konverge.keys import Key
 from konverge.planning.gate import PlanGate, PlanObserver, Selector
-from konverge.planning.report import Failed, NotTried, PlanReport, changes_of
+from konverge.planning.report import NotTried, PlanFailure, PlanReport, changes_of
 from konverge.planning.transport import PlannedCluster, PlanningTransport
 from konverge.runtime import Controller, ControllerReport, ElectionSettings, Manager, ManagerSettings, ShardingSettings
 from konverge.runtime.admission.settings import WebhookSettings
@@ -36,7 +36,7 @@ _PAUSE: Final = 0.01
 _QUIET: Final = 3
 """Looks in a row that must find nothing to do: an event takes some iterations of the loop from its watch to a queue."""
 _PATIENCE: Final = 5.0
-"""Seconds for which an obstacle of a controller must persist before the plan begins without that controller."""
+"""Seconds of an obstacle, after which the plan continues without the controller."""
 _NEVER: Final = 1e9
 
 
@@ -54,7 +54,7 @@ def planning_settings(settings: ManagerSettings) -> ManagerSettings:
 async def plan(
     name: str,
     config: ClientConfig,
-    fill: Callable[[Manager], Awaitable[None]],
+    build: Callable[[Manager], Awaitable[None] | None],
     *,
     settings: ManagerSettings | None = None,
     selector: Selector | None = None,
@@ -62,14 +62,14 @@ async def plan(
 ) -> PlanReport:
     """Return what an operator would change on a cluster; the API server stores nothing.
 
-    `name` is the field manager, as in `Manager`; `fill` adds the controllers. The plan begins with the objects that `selector` takes, and
-    follows their planned changes to other objects. `timeout` bounds the whole plan, in seconds; the report of a plan that has not ended by
-    then contains the failure.
+    `name` is the field manager, as in `Manager`; `build` adds the controllers. The plan begins with the objects that `selector` takes, and
+    follows their planned changes to other objects. `timeout` bounds the whole plan, in seconds; the report of an unfinished plan
+    contains the failure.
 
     Errors: UsageError for a selector that takes no object of any controller, and for mistakes in the declarations; errors of the
     configuration. An error of one reconcile is a part of the report.
     """
-    return await _Planner(name, config, settings or ManagerSettings(), selector or Selector(), timeout).run(fill)
+    return await _Planner(name, config, settings or ManagerSettings(), selector or Selector(), timeout).run(build)
 
 
 class _Planner:
@@ -105,11 +105,13 @@ class _Planner:
         gate = self._gates[name] = PlanGate(spec, reasons)
         return gate
 
-    async def run(self, fill: Callable[[Manager], Awaitable[None]]) -> PlanReport:
+    async def run(self, build: Callable[[Manager], Awaitable[None] | None]) -> PlanReport:
         manager = self._manager
-        await fill(manager)
+        built = build(manager)
+        if built is not None:
+            await built
         await self._prepare(manager)
-        failed: list[Failed] = []
+        failed: list[PlanFailure] = []
         async with manager:
             try:
                 async with asyncio.timeout(self._timeout):
@@ -118,14 +120,16 @@ class _Planner:
                     self._open_gates()
                     await self._settled()
             except TimeoutError:
-                failed.append(Failed(controller="", key="", error=f"the plan did not end within {self._timeout:g} s"))
+                failed.append(
+                    PlanFailure(controller="", key="", error=f"the plan did not end within {self._timeout:g} s")
+                )
         gates = self._gates.values()
         failed += self._observer.failed_reconciles
         failed += (
-            Failed(
+            PlanFailure(
                 controller=gate.spec.name,
                 key=str(key),
-                error="each of its reconciles causes another; it does not come to rest",
+                error="each of its reconciles causes another; the key never settles",
             )
             for gate in gates
             for key in gate.restless
@@ -147,7 +151,7 @@ class _Planner:
             await manager.remove(spec.name)
             manager.add(planned if spec.stand_in is None else planned.reconciled_by(spec.stand_in))
 
-    async def _started(self) -> list[Failed]:
+    async def _started(self) -> list[PlanFailure]:
         """Wait until each controller works or has a lasting obstacle; return the obstacles."""
         loop = asyncio.get_running_loop()
         decided_at: float | None = None
@@ -158,7 +162,7 @@ class _Planner:
                 break
             await asyncio.sleep(_PAUSE)
         return [
-            Failed(controller=entry.name, key="", error=f"the controller is not ready: {entry.why}")
+            PlanFailure(controller=entry.name, key="", error=f"the controller is not ready: {entry.why}")
             for entry in report.controllers
             if not entry.ready
         ]

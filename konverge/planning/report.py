@@ -1,4 +1,4 @@
-"""What a plan found, as data: the changes of objects with their reasons, the Events, and what was not tried or failed.
+"""The result of a plan as data: the changes of objects with their reasons, the Events, the failures, and the objects that were not tried.
 
 Guarantees: the values of a Secret, and of annotations that hold a copy of it, are blanked. The uid of a planned object, which each dry run
 chooses, is replaced by a text. Changes that the server makes in each write (versions, field managers) are left out.
@@ -14,7 +14,7 @@ from konverge.planning.documents import Difference, Document, differences
 from konverge.planning.overlay import Cause, Overlay, PlannedObject
 from konverge.planning.transport import RecordedEvent
 
-__all__ = ["BLANKED", "Failed", "NotTried", "ObjectChange", "PlanReport", "changes_of"]
+__all__ = ["BLANKED", "PlanFailure", "NotTried", "ObjectChange", "PlanReport", "changes_of"]
 
 BLANKED: Final = "(blanked)"
 _CHANGED: Final = "(blanked, another value)"
@@ -57,8 +57,8 @@ def _difference(change: Difference) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
-    """A reconcile that raised, a controller that is not ready, or a key that did not come to rest."""
+class PlanFailure:
+    """A reconcile that raised, a controller that is not ready, or a key that never settles."""
 
     controller: str
     key: str
@@ -76,7 +76,7 @@ class NotTried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanReport:
-    """What this version of an operator would do on a cluster. True if it would change an object.
+    """The changes that this version of an operator would make on a cluster. True if it would change an object.
 
     `reconciled` counts the objects that were reconciled. Events do not count as changes.
     """
@@ -84,7 +84,7 @@ class PlanReport:
     changes: tuple[ObjectChange, ...] = ()
     events: tuple[RecordedEvent, ...] = ()
     not_tried: tuple[NotTried, ...] = ()
-    failed: tuple[Failed, ...] = ()
+    failed: tuple[PlanFailure, ...] = ()
     reconciled: int = 0
 
     def __bool__(self) -> bool:
@@ -171,7 +171,9 @@ def _shown(document: Document | None) -> Document:
     metadata = {name: value for name, value in document["metadata"].items() if name not in _SERVERS}
     rest = {name: value for name, value in document.items() if name not in {"apiVersion", "kind"}}
     hidden = {name: value for name, value in metadata.items() if name not in {"name", "namespace"}}
-    return {**rest, "metadata": hidden}
+    return (
+        {**rest, "metadata": hidden} if hidden else {name: value for name, value in rest.items() if name != "metadata"}
+    )
 
 
 def _blanked(fields: Iterable[Difference]) -> tuple[Difference, ...]:

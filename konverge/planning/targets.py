@@ -11,7 +11,7 @@ from konverge.client.requests import Request
 from konverge.planning.documents import Document
 from konverge.selectors import FieldSelector, LabelSelector
 
-__all__ = ["ObjectId", "Selected", "Target", "in_form_of", "target_of"]
+__all__ = ["ObjectId", "Selected", "RequestTarget", "in_form_of", "target_of"]
 
 _OF_NAMESPACES = frozenset({"status", "finalize"})
 """The subresources of a Namespace, whose paths look like a namespaced resource's."""
@@ -26,7 +26,7 @@ class ObjectId(NamedTuple):
     name: str
 
 
-class Target(NamedTuple):
+class RequestTarget(NamedTuple):
     """An object, a subresource of an object, or (without a name) a collection."""
 
     group: str
@@ -51,11 +51,11 @@ class Target(NamedTuple):
         return (self.group, self.plural) == object_id[:2] and self.namespace in ("", object_id.namespace)
 
 
-def target_of(path: str) -> Target | None:
+def target_of(path: str) -> RequestTarget | None:
     """Return what a path names; None for a path of no resource, for instance of discovery.
 
     >>> target_of("/apis/apps/v1/namespaces/web/deployments/shop/scale")
-    Target(group='apps', version='v1', plural='deployments', namespace='web', name='shop', subresource='scale')
+    RequestTarget(group='apps', version='v1', plural='deployments', namespace='web', name='shop', subresource='scale')
     """
     parts = [unquote(part) for part in path.partition("?")[0].strip("/").split("/")]
     if parts[0] == "api" and len(parts) > 2:
@@ -68,7 +68,7 @@ def target_of(path: str) -> Target | None:
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _OF_NAMESPACES:
         namespace, rest = rest[1], rest[2:]
     name = rest[1] if len(rest) > 1 else ""
-    return Target(group, version, rest[0], namespace, name, "/".join(rest[2:]))
+    return RequestTarget(group, version, rest[0], namespace, name, "/".join(rest[2:]))
 
 
 class _Fields(Mapping[str, str]):
@@ -96,12 +96,12 @@ class _Fields(Mapping[str, str]):
 class Selected:
     """The objects that a list or a watch selects."""
 
-    target: Target
+    target: RequestTarget
     labels: LabelSelector
     fields: FieldSelector
 
     @classmethod
-    def by(cls, request: Request, target: Target) -> Selected:
+    def by(cls, request: Request, target: RequestTarget) -> Selected:
         """Return the selection of a list or watch; raises ValueError for a malformed selector."""
         params = dict(request.params)
         labels = LabelSelector.parse(params.get("labelSelector", ""))
@@ -115,7 +115,7 @@ class Selected:
         return self.labels.matches(labels) and self.fields.matches(_Fields(document))
 
 
-def in_form_of(document: Document, request: Request, target: Target) -> Document:
+def in_form_of(document: Document, request: Request, target: RequestTarget) -> Document:
     """Return an object in the version and form that a request accepts: whole, or its metadata."""
     if "as=PartialObjectMetadata" in request.accept:
         head = {"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata"}

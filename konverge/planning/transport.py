@@ -29,12 +29,12 @@ import msgspec
 
 from konverge.client.requests import Request
 from konverge.client.transport import OpenStream, Response, Transport
-from konverge.planning.answers import answer, deleted, not_found, refusal
 from konverge.planning.documents import Document
 from konverge.planning.overlay import Cause, Overlay, PlannedObject
-from konverge.planning.targets import ObjectId, Selected, Target, in_form_of, target_of
+from konverge.planning.responses import answer, deleted, not_found, refusal
+from konverge.planning.targets import ObjectId, RequestTarget, Selected, in_form_of, target_of
 from konverge.planning.watching import PlannedWatch
-from konverge.planning.writes import Write, body_of, dry_run_of, precondition_failure, step_of, write_of
+from konverge.planning.writes import PlannedWrite, body_of, dry_run_of, precondition_failure, step_of, write_of
 
 __all__ = ["PlannedCluster", "PlanningTransport", "RecordedEvent"]
 
@@ -55,7 +55,7 @@ class RecordedEvent:
 
 
 class PlannedCluster:
-    """What all clients of one plan share: the overlay, the recorded Events, and the open watches."""
+    """The shared state of all clients of one plan: the overlay, the recorded Events, and the open watches."""
 
     def __init__(self, cause: Callable[[], Cause | None] = lambda: None) -> None:
         self.overlay = Overlay()
@@ -110,7 +110,7 @@ class PlanningTransport:
         async with self._cluster.locks[target.object_id]:
             return await self._write(request, target)
 
-    async def _read(self, request: Request, target: Target) -> Response:
+    async def _read(self, request: Request, target: RequestTarget) -> Response:
         if not target.name:
             return await self._list(request, target)
         planned = self._overlay.objects.get(target.object_id)
@@ -120,7 +120,7 @@ class PlanningTransport:
             return not_found(target.object_id)
         return answer(in_form_of(planned.current, request, target))
 
-    async def _list(self, request: Request, target: Target) -> Response:
+    async def _list(self, request: Request, target: RequestTarget) -> Response:
         response = await self._inner.send(request)
         if response.status != 200:
             return response
@@ -136,7 +136,13 @@ class PlanningTransport:
         return answer(page)
 
     def _planned_page(
-        self, items: list[Document], planned: list[PlannedObject], request: Request, target: Target, *, last: bool
+        self,
+        items: list[Document],
+        planned: list[PlannedObject],
+        request: Request,
+        target: RequestTarget,
+        *,
+        last: bool,
     ) -> list[Document]:
         """Return a page with the planned states: new objects are on the last page."""
         selected = Selected.by(request, target)
@@ -165,7 +171,7 @@ class PlanningTransport:
         return self._watch(request, target)
 
     @asynccontextmanager
-    async def _watch(self, request: Request, target: Target) -> AsyncIterator[OpenStream]:
+    async def _watch(self, request: Request, target: RequestTarget) -> AsyncIterator[OpenStream]:
         watch = PlannedWatch(self._overlay, request, Selected.by(request, target))
         self._cluster.watches.add(watch)
         try:
@@ -175,7 +181,7 @@ class PlanningTransport:
 
     # --- writes --------------------------------------------------------------------------------------------------------------
 
-    async def _write(self, request: Request, target: Target) -> Response:
+    async def _write(self, request: Request, target: RequestTarget) -> Response:
         """Carry out one write; the caller holds the lock of the object."""
         planned = await self._touched(target)
         if isinstance(planned, Response):
@@ -202,7 +208,9 @@ class PlanningTransport:
             planned = self._overlay.touch(named.object_id, None)
         return self._stepped(planned, write, request, result)
 
-    def _stepped(self, planned: PlannedObject, write: Write, request: Request, result: Document | None) -> Response:
+    def _stepped(
+        self, planned: PlannedObject, write: PlannedWrite, request: Request, result: Document | None
+    ) -> Response:
         step = step_of(write, planned, result)
         if isinstance(step, Response):
             return step
@@ -216,7 +224,7 @@ class PlanningTransport:
             return answer(result)
         return answer(in_form_of(state, request, write.target), status)
 
-    def _deleted(self, planned: PlannedObject, request: Request, target: Target) -> Response:
+    def _deleted(self, planned: PlannedObject, request: Request, target: RequestTarget) -> Response:
         last = planned.current or {"metadata": {"name": target.name}}
         if planned.current is None:  # it may not be read, and the server would delete it
             planned.current = planned.stored = last
@@ -225,7 +233,7 @@ class PlanningTransport:
         left = self._overlay.delete(planned, self._cluster.cause())
         return deleted(planned.object_id, last) if left is None else answer(in_form_of(left, request, target))
 
-    async def _touched(self, target: Target) -> PlannedObject | Response:
+    async def _touched(self, target: RequestTarget) -> PlannedObject | Response:
         """Return the planned object, which is read from the server before its first write."""
         known = self._overlay.objects.get(target.object_id)
         if known is not None:
@@ -239,7 +247,7 @@ class PlanningTransport:
             return self._overlay.touch(target.object_id, None, readable=response.status == 404)
         return response
 
-    async def _delete_all(self, request: Request, target: Target) -> Response:
+    async def _delete_all(self, request: Request, target: RequestTarget) -> Response:
         """Plan the deletion of each selected object."""
         params = tuple(pair for pair in request.params if pair[0] in {"labelSelector", "fieldSelector"})
         token = ""
@@ -263,8 +271,8 @@ class PlanningTransport:
                 break
         return answer({"apiVersion": "v1", "kind": "Status", "status": "Success"})
 
-    def _record(self, request: Request, target: Target) -> Response:
-        """Record an Event and answer as if it was stored."""
+    def _record(self, request: Request, target: RequestTarget) -> Response:
+        """Record an Event, and return the response to a stored Event."""
         event: dict[str, Any] = msgspec.json.decode(request.body or b"{}")
         if request.method == "POST":
             about = event.get("regarding") or event.get("involvedObject") or {}
@@ -292,12 +300,12 @@ class _ListHead(msgspec.Struct):
 _HEAD: Final = msgspec.json.Decoder(_ListHead)
 
 
-def _path_of(target: Target) -> str:
+def _path_of(target: RequestTarget) -> str:
     prefix = f"/apis/{target.api_version}" if target.group else f"/api/{target.api_version}"
     place = f"/namespaces/{quote(target.namespace, safe='')}" if target.namespace else ""
     return f"{prefix}{place}/{target.plural}/{quote(target.name, safe='')}"
 
 
-def _reading(target: Target) -> Request:
+def _reading(target: RequestTarget) -> Request:
     """Return the read of the stored object that a write is about."""
     return Request(method="GET", path=_path_of(target), repeatable=True, what=f"get {target.plural} {target.name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from konverge.client.requests import JSON, Request
-from konverge.planning.overlay import Overlay, PlannedEvent
+from konverge.planning.overlay import Overlay, OverlayEvent
 from konverge.planning.targets import Selected, in_form_of
 
 __all__ = ["PlannedWatch"]
@@ -49,7 +49,7 @@ class PlannedWatch:
             finally:
                 self.waiting = False
 
-    def _line(self, event: PlannedEvent) -> bytes:
+    def _line(self, event: OverlayEvent) -> bytes:
         if not self._selected.target.covers(event.object_id):
             return b""
         was, takes = self._selected.takes(event.before), self._selected.takes(event.after)

@@ -15,21 +15,21 @@ import yaml
 
 from konverge.client.requests import APPLY, MERGE, PATCHES, Request, yaml_of
 from konverge.client.transport import Response
-from konverge.planning.answers import not_found, refusal
 from konverge.planning.documents import Document, merge_patch, three_way
 from konverge.planning.overlay import PlannedObject, Step
-from konverge.planning.targets import Target
+from konverge.planning.responses import not_found, refusal
+from konverge.planning.targets import RequestTarget
 
-__all__ = ["Write", "body_of", "dry_run_of", "precondition_failure", "step_of", "write_of"]
+__all__ = ["PlannedWrite", "body_of", "dry_run_of", "precondition_failure", "step_of", "write_of"]
 
 _JSON_OF = msgspec.json.Encoder().encode
 _JSON_PATCH = PATCHES["json"]
 
 
-class Write(NamedTuple):
-    """One write: its decoded body, and the key by which a repeated apply replaces the earlier apply."""
+class PlannedWrite(NamedTuple):
+    """A write with its decoded body. A write replaces an earlier write of the same `writer`, a repeated apply."""
 
-    target: Target
+    target: RequestTarget
     verb: str
     body: Any
     writer: Hashable
@@ -52,7 +52,7 @@ def body_of(request: Request) -> Any:
         return yaml.safe_load(body)
 
 
-def write_of(request: Request, target: Target, number: int) -> Write:
+def write_of(request: Request, target: RequestTarget, number: int) -> PlannedWrite:
     """Return the write of a request; `number` distinguishes writes that never replace each other."""
     body = body_of(request)
     if request.method == "PATCH":
@@ -63,10 +63,10 @@ def write_of(request: Request, target: Target, number: int) -> Write:
             verb = "evict" if target.subresource == "eviction" else "call"
     manager = dict(request.params).get("fieldManager", "")
     writer: Hashable = (verb, manager, target.subresource) if verb == "apply" else (verb, number)
-    return Write(target, verb, body, writer)
+    return PlannedWrite(target, verb, body, writer)
 
 
-def precondition_failure(write: Write, planned: PlannedObject) -> Response | None:
+def precondition_failure(write: PlannedWrite, planned: PlannedObject) -> Response | None:
     """Return the server's refusal of a write to an object that does not exist, or that is not in the expected state."""
     object_id, current, guard = planned.object_id, planned.current, write.guard
     if current is None and not planned.readable:
@@ -88,7 +88,7 @@ def precondition_failure(write: Write, planned: PlannedObject) -> Response | Non
     return None
 
 
-def dry_run_of(request: Request, write: Write, planned: PlannedObject) -> Request | None:
+def dry_run_of(request: Request, write: PlannedWrite, planned: PlannedObject) -> Request | None:
     """Return the dry run of a write; None if only the plan knows the object, or the state that the write begins with."""
     if not _server_knows(write, planned):
         return None
@@ -109,7 +109,7 @@ def dry_run_of(request: Request, write: Write, planned: PlannedObject) -> Reques
     )
 
 
-def _server_knows(write: Write, planned: PlannedObject) -> bool:
+def _server_knows(write: PlannedWrite, planned: PlannedObject) -> bool:
     """Return whether the server can carry out a write on the state that it stores."""
     if not planned.readable:
         return True
@@ -126,7 +126,7 @@ def _without_version(body: dict[str, Any], part: str) -> dict[str, Any]:
     return {**body, part: {name: value for name, value in inner.items() if name != "resourceVersion"}}
 
 
-def _guarded_by_stored(write: Write, planned: PlannedObject) -> dict[str, Any]:
+def _guarded_by_stored(write: PlannedWrite, planned: PlannedObject) -> dict[str, Any]:
     """Return a body without the planned version, which the server does not know; a replacement names the stored version."""
     body = _without_version(write.body, "metadata")
     metadata = body.get("metadata")
@@ -139,7 +139,7 @@ def _guarded_by_stored(write: Write, planned: PlannedObject) -> dict[str, Any]:
     return body
 
 
-def step_of(write: Write, planned: PlannedObject, result: Document | None) -> Step | Response:
+def step_of(write: PlannedWrite, planned: PlannedObject, result: Document | None) -> Step | Response:
     """Return the step of a write by the server's result, or (None) by the write itself; a response if the write is refused."""
     if write.target.subresource == "scale":
         return _scaled(write.body if result is None else result)
@@ -147,7 +147,7 @@ def step_of(write: Write, planned: PlannedObject, result: Document | None) -> St
         return _local_step(write, planned)
     if write.verb == "apply" and planned.origin is None:
         intent = _patched_part(write)
-        # The server answers as if it created the object from this intent: its defaults must not replace another writer's values.
+        # The result is an object created from this intent only: its defaults must not replace another writer's values.
         return lambda state: three_way({}, three_way({}, result, state), intent) if state else result
     origin = dict(planned.origin or {})
     if write.verb == "merge" and planned.steps:
@@ -161,7 +161,7 @@ def _scaled(scale: Any) -> Step:
     return lambda state: merge_patch(state, {"spec": {"replicas": replicas}})
 
 
-def _patched_part(write: Write) -> dict[str, Any]:
+def _patched_part(write: PlannedWrite) -> dict[str, Any]:
     """Return the part of a merge patch that its subresource takes, without its guard."""
     body: dict[str, Any] = write.body
     if write.target.subresource:
@@ -174,7 +174,7 @@ def _patched_part(write: Write) -> dict[str, Any]:
 _GUARDS = frozenset({"uid", "resourceVersion"})
 
 
-def _local_step(write: Write, planned: PlannedObject) -> Step | Response:
+def _local_step(write: PlannedWrite, planned: PlannedObject) -> Step | Response:
     if write.verb == "json":
         try:
             jsonpatch.apply_patch(planned.current, write.body)

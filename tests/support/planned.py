@@ -23,7 +23,7 @@ class Sent:
 
     @property
     def stored_writes(self) -> list[Request]:
-        """The writes that the server was asked to store."""
+        """The writes without a dry run."""
         return [each for each in self.requests if each.writes and dict(each.params).get("dryRun") != "All"]
 
 

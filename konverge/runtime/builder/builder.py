@@ -214,7 +214,7 @@ class Controller(Generic[R]):
     family: Callable[[Metadata], str] | None = None
     """Returns the sharding key of an object; None: replicas do not share objects."""
     outside: str = ""
-    """What the reconciler calls outside Kubernetes; "" if it calls nothing."""
+    """The server outside Kubernetes that the reconciler calls; "" for none."""
     stand_in: Reconciles[R] | None = None
     """Reconciles in a plan, in place of a reconciler that calls something outside Kubernetes."""
     numbers: Numbers = field(default_factory=Numbers)
@@ -515,7 +515,7 @@ class Controller(Generic[R]):
         `what` as the reason. With `in_plan` it calls that reconciler in its place, for instance the same class with a client that only
         records its calls. The declaration changes nothing while the operator runs.
 
-        Errors: UsageError for an empty `what`, and for an `in_plan` that is no reconciler.
+        Errors: UsageError for an empty `what`, and for an `in_plan` without a method `reconcile`.
         """
         if not what.strip():
             raise UsageError(f"controller {self.name!r}: .calls({what!r}): name what the reconciler calls, for people")

@@ -178,7 +178,7 @@ async def test_effects_outside_kubernetes_are_not_tried(widgets: Lab) -> None:
     assert "widget, 1 object: calls the parts server" in text_of(report)
 
 
-async def test_a_stand_in_reconciles_in_a_plan(widgets: Lab) -> None:
+async def test_a_plan_calls_the_reconciler_of_in_plan(widgets: Lab) -> None:
     async def calls(found: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         raise AssertionError("this reconciler calls the parts server")
 
@@ -236,7 +236,7 @@ async def test_a_selection_without_objects_is_an_error_that_lists_the_kinds(widg
         await planned(widgets, builder(), name="nobody")
 
 
-async def test_a_reconcile_without_rest_is_a_failure(widgets: Lab) -> None:
+async def test_a_key_that_never_settles_is_a_failure(widgets: Lab) -> None:
     async def counts(found: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         await ctx.patch(Widget, found.name, found.namespace, patch={"spec": {"parts": found.spec.parts + 1}})
         return kv.Done()
@@ -244,7 +244,7 @@ async def test_a_reconcile_without_rest_is_a_failure(widgets: Lab) -> None:
     await widgets.create(widget())
     report = await planned(widgets, builder(counts))
     assert [failed.key for failed in report.failed] == [f"Widget {widgets.namespace}/one"]
-    assert "does not come to rest" in report.failed[0].error
+    assert "never settles" in report.failed[0].error
     assert fields(report, "one")[".spec.parts"] == (0, 10)
 
 
@@ -321,3 +321,20 @@ async def test_only_dry_runs_and_reads_reach_the_server(widgets: Lab) -> None:
     assert writes
     assert {dict(each.params).get("dryRun") for each in writes} == {"All"}
     assert not any("watch" in dict(each.params) for each in sent.requests)
+
+
+async def test_an_object_that_changed_during_the_plan_is_reconciled_again(widgets: Lab) -> None:
+    lab, seen = widgets, []
+
+    async def doubles(found: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        seen.append(found.spec.mode)
+        if len(seen) == 1:  # another writer, after the caches were filled
+            await lab.patch(Widget, "one", {"spec": {"mode": "other"}})
+        if found.spec.parts == 0:
+            await ctx.patch(Widget, expect=found, patch={"spec": {"parts": 2}})
+        return kv.Done()
+
+    await lab.create(widget())
+    report = await planned(lab, builder(doubles))
+    assert (seen[0], seen[-1], report.failed) == ("plain", "other", ())
+    assert fields(report, "one")[".spec.parts"] == (0, 2)

@@ -10,9 +10,13 @@ import pytest
 from planned import Sent, recording
 from widgets import CONFIG_MAP, Widget, widget
 
-from konverge.client import Client, ClientConfig, ClientSettings, Transport
+from konverge.client import Client, ClientConfig, ClientSettings, Response, Transport
+from konverge.client.requests import Request
 from konverge.crds import crd_manifests
 from konverge.errors import AlreadyExists, ApiError, Conflict, NotFound
+from konverge.planning.report import changes_of
+from konverge.planning.responses import refusal
+from konverge.planning.targets import ObjectId
 from konverge.planning.transport import PlannedCluster, PlanningTransport
 from konverge_testing import Lab, install_crds
 
@@ -194,3 +198,37 @@ async def test_a_request_without_a_dry_run_is_refused(lab: Lab, path: str) -> No
         with pytest.raises(ApiError, match="has no dry run"):
             await client.raw("POST", path, body={})
     assert sent.requests == []
+
+
+class _Unreadable:
+    """A transport of an operator that may write one object and not read it."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.prepare, self.close, self.stream = inner.prepare, inner.close, inner.stream
+
+    async def send(self, request: Request) -> Response:
+        if request.method == "GET" and request.path.endswith("/one"):
+            return refusal(403, "Forbidden", "no right to get it", ObjectId("", "configmaps", "", "one"))
+        return await self._inner.send(request)
+
+
+@pytest.mark.parametrize("verb", ["apply", "patch", "delete"])
+async def test_a_write_to_an_unreadable_object_is_planned(lab: Lab, verb: str) -> None:
+    stored = await lab.create(CONFIG_MAP.new("one", data={"a": "1"}))
+    cluster = PlannedCluster()
+
+    def opened(_: ClientConfig, settings: ClientSettings, user_agent: str) -> Transport:
+        return PlanningTransport(_Unreadable(lab.server.config().open(settings, user_agent)), cluster)
+
+    async with Client(ClientConfig.over(opened), name="planner") as client:
+        if verb == "delete":
+            assert await client.delete(CONFIG_MAP, "one", lab.namespace)
+        elif verb == "patch":
+            await client.patch(CONFIG_MAP, "one", lab.namespace, patch={"data": {"b": "2"}}, style="merge")
+        else:
+            await client.apply(CONFIG_MAP, CONFIG_MAP.new("one", lab.namespace, data={"b": "2"}).data, force=True)
+    (change,) = changes_of(cluster.overlay)
+    assert change.action == ("delete" if verb == "delete" else "write")
+    assert [field.path for field in change.fields] == ([] if verb == "delete" else [".data.a", ".data.b"])
+    assert await lab.get(CONFIG_MAP, "one") == stored
