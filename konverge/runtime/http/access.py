@@ -93,8 +93,8 @@ def bearer_token(headers: Sequence[str]) -> str:
     """
     if len(headers) != 1:
         return ""
-    found = _BEARER.fullmatch(headers[0].strip())
-    return found[1] if found else ""
+    match = _BEARER.fullmatch(headers[0].strip())
+    return match[1] if match else ""
 
 
 def token_review(token: str) -> dict[str, Any]:
