@@ -372,7 +372,7 @@ SHARDING: Final = (
         "a replica that has ceased to be a member goes on counting",
         "konverge.runtime.controller.object_counts",
         "_total",
-        "one._own is None or one._own.counts()",
+        "counts._own is None or counts._own.counts()",
         "True",
         test=SCENARIOS
         + "test_counts.py::test_a_replica_that_is_cut_off_counts_nothing_and_those_that_take_its_objects_count_them",

@@ -71,10 +71,10 @@ def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
 
 def _places(watched: Iterable[Watched]) -> dict[Kind[Any], tuple[str, ...]]:
     """Return the namespaces of each kind's watches; a kind is left out if a declaration watches it everywhere."""
-    found: dict[Kind[Any], set[str]] = defaultdict(set)
+    namespaces: dict[Kind[Any], set[str]] = defaultdict(set)
     for watch in watched:
-        found[watch.kind] |= set(watch.namespaces or ("",))
-    return {kind: tuple(sorted(places)) for kind, places in found.items() if "" not in places}
+        namespaces[watch.kind] |= set(watch.namespaces or ("",))
+    return {kind: tuple(sorted(places)) for kind, places in namespaces.items() if "" not in places}
 
 
 def may_read_live(controller: Controller[Any], kind: Kind[Any], verb: Literal["get", "list"] = "get") -> bool:
@@ -83,14 +83,14 @@ def may_read_live(controller: Controller[Any], kind: Kind[Any], verb: Literal["g
         return True
     got = (
         controller.kind,
-        *(one.kind for one in controller.owned),
+        *(source.kind for source in controller.owned),
         *(
             (*controller.live, *(k for k, _ in controller.statuses))
             if verb == "get"
-            else (one.kind for one in controller.watched)
+            else (source.kind for source in controller.watched)
         ),
     )
-    return any(one.group_kind == kind.group_kind for one in got) or any(
+    return any(readable.group_kind == kind.group_kind for readable in got) or any(
         rule.group in (kind.group, "*")
         and not {plural_of(kind), "*"}.isdisjoint(rule.resources)
         and not {verb, "*"}.isdisjoint(rule.verbs)

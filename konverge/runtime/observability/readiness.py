@@ -98,13 +98,13 @@ class Report:
     """Notes of background work; they never affect readiness."""
 
     def __bool__(self) -> bool:
-        return all(one.ready for one in self._all)
+        return all(part.ready for part in self._all)
 
     @property
     def _all(self) -> tuple[ControllerReport, ...]:
         return (
             *self.controllers,
-            *(one for one in (self.webhooks, self.election) if one is not None),
+            *(part for part in (self.webhooks, self.election) if part is not None),
             *self.background,
         )
 
