@@ -48,7 +48,7 @@ _HEAD: Final = msgspec.json.Decoder(_Head)
 def read_batch(body: bytes) -> tuple[Delivered, ...]:
     """Return the jobs of a response; raises Malformed unless it is a batch.
 
-    >>> [one.problem for one in read_batch(b'{"jobs": [{"id": "a"}, {"id": "b", "payload": NaN}]}')]
+    >>> [delivered.problem for delivered in read_batch(b'{"jobs": [{"id": "a"}, {"id": "b", "payload": NaN}]}')]
     ['', 'the job is not JSON']
     """
     text = flattened(body, _LEVELS)
