@@ -45,28 +45,28 @@ def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
         ]
     watched = READ if controller.live is None else _WATCH
     places = _places(controller.watched)
-    written = {
-        (rule.group, plural)
-        for rule in controller.rules
-        if not _WRITES.isdisjoint(rule.verbs)
-        for plural in rule.resources
-    }
     for kind, verbs in (
         *((watch.kind, watched) for watch in controller.watched),
-        *(
-            (watch.kind, ("get",))
-            for watch in controller.watched
-            if (watch.kind.group, plural_of(watch.kind)) in written
-        ),
         *((kind, ("get",)) for kind in controller.live or ()),
     ):
         rules += [Rule(kind.group, (plural_of(kind),), verbs, namespace=place) for place in places.get(kind, ("",))]
+    rules += [
+        Rule(kind.group, (plural_of(kind),), ("get",), namespace=place)
+        for kind in dict.fromkeys(watch.kind for watch in controller.watched)
+        for write in controller.rules
+        if _writes(write, kind)
+        for place in ((write.namespace,) if write.namespace else places.get(kind, ("",)))
+    ]
     for kind, _ in controller.statuses:
         rules += [
             Rule(kind.group, (plural_of(kind),), ("get",)),
             Rule(kind.group, (f"{plural_of(kind)}/status",), ("patch",)),
         ]
     return merged((*rules, *controller.rules))
+
+
+def _writes(rule: Rule, kind: Kind[Any]) -> bool:
+    return rule.group == kind.group and plural_of(kind) in rule.resources and not _WRITES.isdisjoint(rule.verbs)
 
 
 def _places(watched: Iterable[Watched]) -> dict[Kind[Any], tuple[str, ...]]:
