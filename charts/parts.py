@@ -81,8 +81,8 @@ class ChartPlaces:
         """Return what is not empty, as YAML holds it."""
         options = {name: {"path": path, "value": value} for name, (path, value) in self._choices().items()}
         namespaces = {"setting": self.setting, "default": self.default} if self.setting else {}
-        found = {"home": self.home, "namespaces": namespaces, "options": options, "values": list(self.values)}
-        return {key: value for key, value in found.items() if value}
+        entries = {"home": self.home, "namespaces": namespaces, "options": options, "values": list(self.values)}
+        return {key: value for key, value in entries.items() if value}
 
     def _choices(self) -> dict[str, tuple[list[str], Any]]:
         """Return the path and the value of each option's setting."""

@@ -113,9 +113,9 @@ def _name(error: BaseException) -> str:
 
 
 async def _limited(content: aiohttp.StreamReader, most: int) -> bytes:
-    found = bytearray()
+    body = bytearray()
     async for part in content.iter_chunked(64 * 1024):
-        found += part
-        if len(found) > most:
+        body += part
+        if len(body) > most:
             raise NoResponse(f"the response has more than {most} bytes", too_large=True)
-    return bytes(found)
+    return bytes(body)

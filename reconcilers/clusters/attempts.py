@@ -69,17 +69,17 @@ class Attempts:
 
     def next_due(self, now: float, *, most: int) -> int:
         """Return for how many whole seconds no job is due, `most` at most."""
-        return min((most, *(max(int(one.due - now), 0) for one in self._retries.values())))
+        return min((most, *(max(int(retry.due - now), 0) for retry in self._retries.values())))
 
     def due_first(self, entries: Iterable[JournalEntry], now: float) -> JournalEntry | None:
         """Return the job of these whose next attempt has been due for longest; None if none is due."""
         retries = self._retries
-        due = [one for one in entries if one.job_id in retries and retries[one.job_id].due <= now]
-        return min(due, key=lambda one: retries[one.job_id].due, default=None)
+        due = [entry for entry in entries if entry.job_id in retries and retries[entry.job_id].due <= now]
+        return min(due, key=lambda entry: retries[entry.job_id].due, default=None)
 
     def first_placed_by(self, moment: float, entries: Iterable[JournalEntry]) -> JournalEntry | None:
         """Return the first of these jobs that had its place at that time."""
-        return next((one for one in entries if self._since.get(one.job_id, moment) <= moment), None)
+        return next((entry for entry in entries if self._since.get(entry.job_id, moment) <= moment), None)
 
     def ended(self, job_id: str) -> None:
         """Forget a job that is finished."""

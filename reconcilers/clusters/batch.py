@@ -48,7 +48,7 @@ _HEAD: Final = msgspec.json.Decoder(_Head)
 def read_batch(body: bytes) -> tuple[Delivered, ...]:
     """Return the jobs of a response; raises Malformed unless it is a batch.
 
-    >>> [one.problem for one in read_batch(b'{"jobs": [{"id": "a"}, {"id": "b", "payload": NaN}]}')]
+    >>> [delivered.problem for delivered in read_batch(b'{"jobs": [{"id": "a"}, {"id": "b", "payload": NaN}]}')]
     ['', 'the job is not JSON']
     """
     text = flattened(body, _LEVELS)
@@ -62,20 +62,20 @@ def read_batch(body: bytes) -> tuple[Delivered, ...]:
 def _leniently(text: bytes) -> list[bytes]:
     """Return the jobs of a response that holds NaN or halves of surrogate pairs, which other encoders write and ours refuses."""
     try:
-        found = json.loads(text)
-        return [json.dumps(job).encode() for job in found["jobs"]]
+        batch = json.loads(text)
+        return [json.dumps(job).encode() for job in batch["jobs"]]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise Malformed("JobBatch: the body is no JSON") from None
 
 
 def _read(job: bytes) -> Delivered:
     try:
-        found = msgspec.json.decode(job)
+        decoded = msgspec.json.decode(job)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return Delivered(_head(job), _NO_JSON)
-    if not isinstance(found, dict):
+    if not isinstance(decoded, dict):
         return Delivered(problem=_NO_JSON)
-    return Delivered(_head(job), TOO_DEEP) if LEFT_OUT in job else Delivered(found)
+    return Delivered(_head(job), TOO_DEEP) if LEFT_OUT in job else Delivered(decoded)
 
 
 def _head(job: bytes) -> dict[str, Any]:
@@ -83,8 +83,8 @@ def _head(job: bytes) -> dict[str, Any]:
         head: Mapping[str, Any] = msgspec.structs.asdict(_HEAD.decode(job))
     except (msgspec.DecodeError, UnicodeDecodeError):
         try:
-            found = json.loads(job)
+            fields = json.loads(job)
         except (ValueError, RecursionError):
             return {}
-        head = {"id": found.get("id"), "idempotency_key": found.get("idempotencyKey")}
+        head = {"id": fields.get("id"), "idempotency_key": fields.get("idempotencyKey")}
     return {"id": head["id"], "idempotencyKey": head["idempotency_key"]}

@@ -80,7 +80,7 @@ def plan_status(observed: ObservedCluster, settings: Settings, now: datetime) ->
     before = observed.cluster.status
     heartbeat = _heartbeat(observed, settings, now)
     last = _moment(heartbeat)
-    latest = max((one for one in (observed.state.last_round_trip, last) if one is not None), default=None)
+    latest = max((moment for moment in (observed.state.last_round_trip, last) if moment is not None), default=None)
     silent = latest is None or now - latest >= settings.silence
     connected = observed.problem is None and observed.state.step is Step.CONNECTED and not silent
     conditions = [

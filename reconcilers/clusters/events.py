@@ -25,11 +25,11 @@ def managed(metadata: Metadata) -> bool:
     return metadata.label(ControlPlaneLabel.MANAGED_BY) == ControlPlaneLabel.CONTROL_PLANE
 
 
-def _reference(found: Object) -> ObjectIdentity:
-    metadata = found.metadata
+def _reference(object_: Object) -> ObjectIdentity:
+    metadata = object_.metadata
     return ObjectIdentity(
-        api_version=found.api_version,
-        kind=found.kind_name,
+        api_version=object_.api_version,
+        kind=object_.kind_name,
         namespace=metadata.namespace,
         name=metadata.name,
         uid=metadata.uid,
@@ -37,11 +37,11 @@ def _reference(found: Object) -> ObjectIdentity:
     )
 
 
-def _event(found: Object, condition: Condition, type_: str) -> StatusEvent:
+def _event(object_: Object, condition: Condition, type_: str) -> StatusEvent:
     when = str(condition.last_transition_time or "")
-    about = _reference(found)
+    about = _reference(object_)
     # Times have whole seconds: the version distinguishes two transitions within one second.
-    version = f"/{found.metadata.resource_version}" if type_ == "transition" else ""
+    version = f"/{object_.metadata.resource_version}" if type_ == "transition" else ""
     return StatusEvent.model_validate(
         {
             "key": f"{about.kind}/{about.namespace}/{about.name}/{about.uid}/{condition.type}={condition.status}"
@@ -63,7 +63,7 @@ def _mark(condition: Condition) -> tuple[object, ...]:
 
 def transitions(old: Object | None, new: Object) -> Iterator[StatusEvent]:
     """Yield an event for each condition that is new, or whose status, reason or time of transition changed."""
-    before = {} if old is None else {one.type: _mark(one) for one in old.conditions}
+    before = {} if old is None else {condition.type: _mark(condition) for condition in old.conditions}
     for condition in new.conditions:
         if before.get(condition.type) != _mark(condition):
             yield _event(new, condition, "transition")
@@ -71,10 +71,10 @@ def transitions(old: Object | None, new: Object) -> Iterator[StatusEvent]:
 
 def snapshot(objects: Iterable[Object]) -> Iterator[StatusEvent]:
     """Yield an event for each condition of these objects, if a control plane manages them."""
-    for found in sorted(objects, key=lambda one: (one.kind_name, one.namespace, one.name)):
-        if managed(found.metadata):
-            for condition in found.conditions:
-                yield _event(found, condition, "snapshot")
+    for object_ in sorted(objects, key=lambda object_: (object_.kind_name, object_.namespace, object_.name)):
+        if managed(object_.metadata):
+            for condition in object_.conditions:
+                yield _event(object_, condition, "snapshot")
 
 
 def deletion(gone: Object) -> StatusEvent:

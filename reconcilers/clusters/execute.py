@@ -45,8 +45,8 @@ _FINAL: tuple[tuple[type[KonvergeError], str], ...] = (
 def final_result(task: Task, error: KonvergeError, now: datetime) -> JobResult | None:
     """Return the result of a task that failed for good; None if it is to be tried again."""
     if isinstance(error, ApplyConflict):
-        owners = tuple(FieldOwner(manager=one.manager, path=one.field) for one in error.conflicts)
-        names = ", ".join(sorted({one.manager for one in owners}))
+        owners = tuple(FieldOwner(manager=conflict.manager, path=conflict.field) for conflict in error.conflicts)
+        names = ", ".join(sorted({owner.manager for owner in owners}))
         return _result(
             task,
             Outcome.CONFLICT,
@@ -130,8 +130,8 @@ class Executor:
         assert task.kind is not None
         return await self._client.find(task.kind, task.name, task.namespace)
 
-    def _foreign(self, task: Task, found: Object) -> JobResult | None:
-        metadata = found.metadata
+    def _foreign(self, task: Task, stored: Object) -> JobResult | None:
+        metadata = stored.metadata
         if managed(metadata) and metadata.label(ControlPlaneLabel.CLUSTER_ID, self._cluster_id) == self._cluster_id:
             return None
         return _result(
@@ -139,13 +139,13 @@ class Executor:
             Outcome.FAILED,
             JobReason.FOREIGN_OBJECT,
             self._now(),
-            message=f"{found.kind_name} {metadata.path} exists and was not made by this control plane; label it "
+            message=f"{stored.kind_name} {metadata.path} exists and was not made by this control plane; label it "
             f"{ControlPlaneLabel.MANAGED_BY}={ControlPlaneLabel.CONTROL_PLANE} to hand it over",
         )
 
-    def _older(self, task: Task, found: Object) -> JobResult | None:
+    def _older(self, task: Task, stored: Object) -> JobResult | None:
         """Return the refusal of a job of an older generation than the object's: a delayed job must not undo a younger job."""
-        applied = found.metadata.annotation(Annotation.JOB_GENERATION)
+        applied = stored.metadata.annotation(Annotation.JOB_GENERATION)
         if not task.is_older_than(applied):
             return None
         return _result(
@@ -153,7 +153,7 @@ class Executor:
             Outcome.FAILED,
             JobReason.OLDER_GENERATION,
             self._now(),
-            message=f"{found.kind_name} {found.metadata.path} has generation {applied}, and this job is of generation {task.generation}",
+            message=f"{stored.kind_name} {stored.metadata.path} has generation {applied}, and this job is of generation {task.generation}",
         )
 
     async def _apply(self, task: Task, *, resumed: bool) -> JobResult:
@@ -178,15 +178,15 @@ class Executor:
 
     async def _delete(self, task: Task, uid: str, note: Callable[[str], Awaitable[None]]) -> JobResult:
         assert task.kind is not None
-        found = await self._find(task)
+        stored = await self._find(task)
         if not uid:
-            if found is None:
+            if stored is None:
                 return _result(task, Outcome.NOOP, JobReason.ABSENT, self._now())
-            if (refused := self._foreign(task, found) or self._older(task, found)) is not None:
+            if (refused := self._foreign(task, stored) or self._older(task, stored)) is not None:
                 return refused
-            uid = found.metadata.uid
+            uid = stored.metadata.uid
             await note(uid)
-        if found is not None and found.metadata.uid == uid and not found.metadata.deleting:
+        if stored is not None and stored.metadata.uid == uid and not stored.metadata.deleting:
             try:
                 await self._client.delete(task.kind, task.name, task.namespace, uid=uid)
             except Conflict:

@@ -154,11 +154,9 @@ class JobWorker:
         seen: list[str] = []
         places: dict[str, Place] = {}
         for job in jobs:
-            found = read_job(job.raw, self._gates, now, job.problem)
+            task = read_job(job.raw, self._gates, now, job.problem)
             job_id, key = (
-                (found.job_id, found.key)
-                if isinstance(found, JobRefusal)
-                else (found.job.id, found.job.idempotency_key)
+                (task.job_id, task.key) if isinstance(task, JobRefusal) else (task.job.id, task.job.idempotency_key)
             )
             seen.append(job_id)
             known = self._journal.by_key(key) if key else None
@@ -166,13 +164,13 @@ class JobWorker:
                 repeated.append(job_id)
             elif known is not None or any(entry.key == key for entry in (*fresh, *tried)):
                 direct.append((job_id, repetition(known, job_id, key, now)))
-            elif isinstance(found, JobRefusal) and not self._attempts.waits(job_id):
-                self._refused(found)
+            elif isinstance(task, JobRefusal) and not self._attempts.waits(job_id):
+                self._refused(task)
                 if job_id:
-                    direct.append((job_id, result_of(found, now)))
+                    direct.append((job_id, result_of(task, now)))
             else:
                 entry = JournalEntry(job_id=job_id, key=key, raw=job.raw)
-                place = None if isinstance(found, JobRefusal) else place_of(found)
+                place = None if isinstance(task, JobRefusal) else place_of(task)
                 if place is not None:
                     places[job_id] = place
                 if place not in left and self._room.fits(self._journal, (*fresh, entry)):
@@ -206,7 +204,9 @@ class JobWorker:
 
     def _is_left(self, job_id: str) -> bool:
         """Tell whether a job that was delivered has neither a place in the journal nor a result."""
-        return self._journal.entry(job_id) is None and all(one.job_id != job_id for one in self._journal.finished)
+        return self._journal.entry(job_id) is None and all(
+            finished.job_id != job_id for finished in self._journal.finished
+        )
 
     async def _accept(self, fresh: list[JournalEntry]) -> None:
         self._attempts.placed((entry.job_id for entry in fresh), _time())
@@ -348,8 +348,8 @@ class JobWorker:
         """Try a job once; None if it is to be tried again."""
         job_id = task.job.id
 
-        async def note(found: str) -> None:
-            await self._write(self._journal.started(job_id, found))
+        async def note(uid: str) -> None:
+            await self._write(self._journal.started(job_id, uid))
 
         try:
             return await self._executor.run(task, uid=uid, note=note, resumed=self._attempts.may_have_begun(job_id))

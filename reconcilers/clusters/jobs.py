@@ -64,10 +64,10 @@ class Task:
     @property
     def generation(self) -> int | None:
         """The generation in a key of the form `kind/namespace/name@generation` that names this object; None for another key."""
-        found = _GENERATION.fullmatch(self.job.idempotency_key)
-        if found is None or (found["namespace"], found["name"]) != (self.namespace, self.name):
+        match = _GENERATION.fullmatch(self.job.idempotency_key)
+        if match is None or (match["namespace"], match["name"]) != (self.namespace, self.name):
             return None
-        return int(found["generation"])
+        return int(match["generation"])
 
     @property
     def reference(self) -> ObjectIdentity | None:
@@ -98,8 +98,8 @@ class _Refused(Exception):
 
 def read_job(raw: Mapping[str, Any], gates: Gates, now: datetime, problem: str = "") -> Task | JobRefusal:
     """Return the task of a job, or why it is refused; `problem` is why it could not be read (`batch.py`)."""
-    found, key = raw.get("id"), raw.get("idempotencyKey")
-    job_id = found if isinstance(found, str) and _JOB_ID.fullmatch(found) else ""
+    given, key = raw.get("id"), raw.get("idempotencyKey")
+    job_id = given if isinstance(given, str) and _JOB_ID.fullmatch(given) else ""
     known_key = key if isinstance(key, str) and len(key) <= 512 else ""  # the limit of the model
     try:
         if problem:
@@ -138,7 +138,7 @@ def _task(job: Job, gates: Gates) -> Task:
         return _intended(job, gates)
     body = _object(job.payload)
     kind = next(
-        (one for one in APPLIED if (one.api_version, one.kind) == (body.get("apiVersion"), body.get("kind"))), None
+        (kind for kind in APPLIED if (kind.api_version, kind.kind) == (body.get("apiVersion"), body.get("kind"))), None
     )
     if kind is None:
         raise _Refused(JobReason.KIND_REFUSED, f"jobs write {_kinds()} and no other kind")
@@ -202,8 +202,8 @@ def _application(job: Job, kind: Kind[Object], body: Mapping[str, Any], gates: G
     metadata: Mapping[str, Any] = body["metadata"]
     namespace, name = _place(metadata, gates)
     unknown = [
-        *(str(one) for one in body if one not in {"apiVersion", "kind", "metadata", "spec"}),
-        *(f"metadata.{one}" for one in metadata if one not in {"name", "namespace", "labels", "annotations"}),
+        *(str(field) for field in body if field not in {"apiVersion", "kind", "metadata", "spec"}),
+        *(f"metadata.{field}" for field in metadata if field not in {"name", "namespace", "labels", "annotations"}),
     ]
     if unknown:
         raise _Refused(JobReason.MALFORMED, f"a job does not write {', '.join(unknown)}"[:500])
@@ -243,10 +243,10 @@ def _check_fields(
 
 
 def _texts(metadata: Mapping[str, Any], field: str) -> dict[str, str]:
-    found = metadata.get(field) or {}
-    if not isinstance(found, Mapping) or not all(isinstance(value, str) for value in found.values()):
+    texts = metadata.get(field) or {}
+    if not isinstance(texts, Mapping) or not all(isinstance(value, str) for value in texts.values()):
         raise _Refused(JobReason.MALFORMED, f"metadata.{field}: a mapping of texts")
-    return dict(found)
+    return dict(texts)
 
 
 def result_of(refusal: JobRefusal, now: datetime) -> JobResult:

@@ -72,7 +72,7 @@ class Journal:
         """Return the record of a job with this idempotency key."""
         digest = key_digest(key)
         pending = next((entry for entry in self.entries if entry.key == key), None)
-        return pending or next((one for one in self.finished if one.digest == digest), None)
+        return pending or next((finished for finished in self.finished if finished.digest == digest), None)
 
     def size(self) -> int:
         """Return the bytes of the entries, as they are stored."""
@@ -93,12 +93,12 @@ class Journal:
     def _changed(self, job_id: str, **changes: Any) -> Journal:
         return replace(
             self,
-            entries=tuple(replace(one, **changes) if one.job_id == job_id else one for one in self.entries),
+            entries=tuple(replace(entry, **changes) if entry.job_id == job_id else entry for entry in self.entries),
         )
 
     def dropped(self, job_id: str) -> Journal:
         """Return the journal without a job that the control plane does not know any more."""
-        return replace(self, entries=tuple(one for one in self.entries if one.job_id != job_id))
+        return replace(self, entries=tuple(entry for entry in self.entries if entry.job_id != job_id))
 
     def delivered(self, job_id: str, expires: datetime) -> Journal:
         """Return the journal with a job whose result was received, among the finished jobs."""
@@ -121,27 +121,30 @@ class Journal:
         If there are too many, expired jobs are removed first: a repeated job that has expired is refused without the journal.
         """
         moment = now.timestamp()
-        kept = [one for one in self.finished if one.at > moment - retention.total_seconds()]
+        kept = [finished for finished in self.finished if finished.at > moment - retention.total_seconds()]
         surplus = len(kept) - most
         if surplus > 0:
             order = sorted(range(len(kept)), key=lambda index: (kept[index].expires > moment, index))
             gone = set(order[:surplus])
-            kept = [one for index, one in enumerate(kept) if index not in gone]
+            kept = [finished for index, finished in enumerate(kept) if index not in gone]
         return replace(self, finished=tuple(kept))
 
     def encode(self) -> dict[str, bytes]:
         """Return the journal as the data of a Secret."""
         jobs = [
             {
-                "id": one.job_id,
-                "key": one.key,
-                "raw": one.raw,
-                "uid": one.uid,
-                "result": None if one.result is None else one.result.model_dump(mode="json", by_alias=True),
+                "id": entry.job_id,
+                "key": entry.key,
+                "raw": entry.raw,
+                "uid": entry.uid,
+                "result": None if entry.result is None else entry.result.model_dump(mode="json", by_alias=True),
             }
-            for one in self.entries
+            for entry in self.entries
         ]
-        finished = [[one.digest, one.job_id, one.outcome, one.reason, one.at, one.expires] for one in self.finished]
+        finished = [
+            [finished.digest, finished.job_id, finished.outcome, finished.reason, finished.at, finished.expires]
+            for finished in self.finished
+        ]
         return {_JOBS: msgspec.json.encode(jobs), _FINISHED: msgspec.json.encode(finished)}
 
     @classmethod
@@ -153,13 +156,13 @@ class Journal:
             return cls(
                 tuple(
                     JournalEntry(
-                        job_id=str(one["id"]),
-                        key=str(one["key"]),
-                        raw=dict(one["raw"]),
-                        uid=str(one["uid"]),
-                        result=None if one["result"] is None else read(JobResult, one["result"]),
+                        job_id=str(job["id"]),
+                        key=str(job["key"]),
+                        raw=dict(job["raw"]),
+                        uid=str(job["uid"]),
+                        result=None if job["result"] is None else read(JobResult, job["result"]),
                     )
-                    for one in jobs
+                    for job in jobs
                 ),
                 tuple(
                     Finished(

@@ -61,7 +61,7 @@ class PullMetrics:
     @classmethod
     def within(cls, metrics: Metrics) -> PullMetrics:
         """Return the instruments of a `Metrics`."""
-        found = metrics.shared.get(cls)
-        if not isinstance(found, cls):
-            found = metrics.shared[cls] = cls(metrics)
-        return found
+        shared = metrics.shared.get(cls)
+        if not isinstance(shared, cls):
+            shared = metrics.shared[cls] = cls(metrics)
+        return shared

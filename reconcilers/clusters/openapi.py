@@ -40,13 +40,13 @@ _MODELS: tuple[type[PlaneMessage], ...] = (
 
 
 def _schemas() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    schemas: dict[str, Any] = {}
     for model in _MODELS:
         schema = model.model_json_schema(by_alias=True, ref_template="#/components/schemas/{model}")
-        found.update(schema.pop("$defs", {}))
-        found[model.__name__] = schema
-    found["JobBatch"]["properties"]["jobs"]["items"] = {"$ref": "#/components/schemas/Job"}
-    return dict(sorted(found.items()))
+        schemas.update(schema.pop("$defs", {}))
+        schemas[model.__name__] = schema
+    schemas["JobBatch"]["properties"]["jobs"]["items"] = {"$ref": "#/components/schemas/Job"}
+    return dict(sorted(schemas.items()))
 
 
 def _body(model: str) -> dict[str, Any]:
@@ -87,14 +87,14 @@ def _operation(operation: ProtocolOperation) -> dict[str, Any]:
         responses[str(operation.success)]["content"] = _body(operation.response)
     for status in sorted(operation.failures):
         responses[str(status)] = {"description": _MEANING[status], "content": _body("PlaneProblem")}
-    found: dict[str, Any] = {"operationId": operation.name, "responses": responses}
+    document: dict[str, Any] = {"operationId": operation.name, "responses": responses}
     if parameters := _parameters(operation):
-        found["parameters"] = parameters
+        document["parameters"] = parameters
     if operation.request:
-        found["requestBody"] = {"required": True, "content": _body(operation.request)}
+        document["requestBody"] = {"required": True, "content": _body(operation.request)}
     if not operation.authenticated:
-        found["security"] = []
-    return found
+        document["security"] = []
+    return document
 
 
 def document() -> dict[str, Any]:

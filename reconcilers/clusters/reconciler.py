@@ -142,10 +142,10 @@ class ClusterReconciler:
                 message=f"{where} is not read: add {reference.name} to the setting clusters.token_secrets, or name a Secret of this list",
             )
         try:
-            found = await ctx.live(SECRET).find(namespace, reference.name)
+            secret = await ctx.live(SECRET).find(namespace, reference.name)
         except Forbidden:
-            found, where = None, f"{where} (the right to read it is missing)"
-        token = token_of(found, reference.key)
+            secret, where = None, f"{where} (the right to read it is missing)"
+        token = token_of(secret, reference.key)
         if token:
             return token, None
         return "", ClusterProblem(
@@ -196,10 +196,10 @@ class ClusterReconciler:
         await self._service.forget(cluster.name)
         namespace = operator_namespace(self.settings, ctx)
         for name in (self.settings.credentials_secret, self.settings.journal_secret):
-            found = await ctx.live(SECRET).find(namespace, name)
-            reference = None if found is None else found.metadata.controller
-            if found is not None and reference is not None and reference.uid == cluster.metadata.uid:
-                await ctx.execute(Plan(deletes=(Delete(SECRET, name, namespace, uid=found.metadata.uid),)))
+            secret = await ctx.live(SECRET).find(namespace, name)
+            reference = None if secret is None else secret.metadata.controller
+            if secret is not None and reference is not None and reference.uid == cluster.metadata.uid:
+                await ctx.execute(Plan(deletes=(Delete(SECRET, name, namespace, uid=secret.metadata.uid),)))
         return Done()
 
 
@@ -237,7 +237,7 @@ def _rotation(cluster: Cluster) -> str:
 def _statuses(ctx: Context[Cluster]) -> Callable[[], Iterable[Object]]:
     """Return a function that lists the objects whose status is reported, from the caches."""
     readers = [ctx.cache(kind) for kind in APPLIED if ctx.serves(kind)]
-    return lambda: (found for reader in readers for found in reader.list())
+    return lambda: (object_ for reader in readers for object_ in reader.list())
 
 
 async def _missing(cluster: Cluster, ctx: Context[Cluster]) -> tuple[str, ...]:
@@ -257,4 +257,4 @@ async def _missing(cluster: Cluster, ctx: Context[Cluster]) -> tuple[str, ...]:
 
 def _degraded(report: Report) -> tuple[str, ...]:
     """Return the controllers of this operator that do not work."""
-    return tuple(sorted(one.name for one in report.controllers if one.problems))
+    return tuple(sorted(controller.name for controller in report.controllers if controller.problems))

@@ -97,27 +97,27 @@ class AgentCredentials:
             return None
 
 
-def _decoded(found: Object) -> dict[str, bytes]:
+def _decoded(secret: Object) -> dict[str, bytes]:
     try:
         return {
             str(name): base64.b64decode(value, validate=True)
-            for name, value in (found.get("data", default={}) or {}).items()
+            for name, value in (secret.get("data", default={}) or {}).items()
         }
     except (binascii.Error, ValueError, TypeError):
         return {}
 
 
-def token_of(found: Object | None, key: str) -> str:
+def token_of(secret: Object | None, key: str) -> str:
     """Return the registration token in a Secret, "" if it has none."""
-    return "" if found is None else _decoded(found).get(key, b"").decode("utf-8", "replace").strip()
+    return "" if secret is None else _decoded(secret).get(key, b"").decode("utf-8", "replace").strip()
 
 
-def credentials_of(found: Object | None) -> AgentCredentials | None:
+def credentials_of(secret: Object | None) -> AgentCredentials | None:
     """Return the credential in a Secret, None if it has none."""
-    value = token_of(found, _KEY)
-    if found is None or not value:
+    value = token_of(secret, _KEY)
+    if secret is None or not value:
         return None
-    metadata = found.metadata
+    metadata = secret.metadata
     return AgentCredentials(
         credential=value,
         cluster_id=metadata.label(ControlPlaneLabel.CLUSTER_ID),
@@ -167,13 +167,13 @@ class SecretStore:
 
     async def find(self) -> Object | None:
         """Return the Secret, None if there is none; raises ForeignSecret."""
-        found = await self._client.find(SECRET, self.name, self.namespace)
-        if found is not None and not owned_by(self._owner, found.metadata):
+        secret = await self._client.find(SECRET, self.name, self.namespace)
+        if secret is not None and not owned_by(self._owner, secret.metadata):
             raise ForeignSecret(
                 f"Secret {self.namespace}/{self.name} belongs to another object; there can be one Cluster in a cluster, "
                 "so delete the other one, or this one"
             )
-        return found
+        return secret
 
     async def write(self, data: Mapping[str, bytes], annotations: Mapping[str, str], version: str = "") -> Object:
         """Create the Secret (`version` empty), or replace this version of it; raises Conflict if it changed, AlreadyExists."""
@@ -200,7 +200,7 @@ class SecretStore:
     async def save_credentials(self, new: AgentCredentials, *, now: datetime) -> AgentCredentials:
         """Store a credential, and overwrite the Secret."""
         stored = await self.find()
-        found = await self.write(
+        secret = await self.write(
             {_KEY: new.credential.encode()},
             {
                 Annotation.TOKEN_DIGEST: new.token_digest,
@@ -211,7 +211,7 @@ class SecretStore:
             },
             "" if stored is None else stored.metadata.resource_version,
         )
-        saved = credentials_of(found)
+        saved = credentials_of(secret)
         assert saved is not None
         return saved
 
@@ -225,9 +225,9 @@ class JournalStore:
 
     async def load(self) -> Journal:
         """Return the stored journal, an empty one if there is none; raises Malformed, ForeignSecret."""
-        found = await self._store.find()
-        self._version = "" if found is None else found.metadata.resource_version
-        return Journal() if found is None else Journal.decode(_decoded(found))
+        secret = await self._store.find()
+        self._version = "" if secret is None else secret.metadata.resource_version
+        return Journal() if secret is None else Journal.decode(_decoded(secret))
 
     async def save(self, journal: Journal) -> None:
         """Store the journal; after an error it has to be loaded again. Raises Conflict if another agent wrote it."""

@@ -53,7 +53,7 @@ class Sweep:
 
     def ends_with(self, job_ids: Iterable[str], *, left: int, full: bool) -> bool:
         """Take a page with `left` jobs without a place, and tell whether it is the last page."""
-        ids = [one for one in job_ids if one]
+        ids = [job_id for job_id in job_ids if job_id]
         self.seen.update(ids)
         self._left += left
         if not full or not ids or not 0 < self._left < MOST_LEFT:

@@ -157,14 +157,14 @@ def is_public(address: str | IPv4Address | IPv6Address) -> bool:
     return parsed.is_global and not parsed.is_multicast and not parsed.is_reserved
 
 
-def same_server(one: str, other: str) -> bool:
+def same_server(url: str, other: str) -> bool:
     """Tell whether two URLs have the same scheme, host and port; an unreadable URL has no server.
 
     >>> same_server("https://s3.example.com", "https://S3.example.com:443/x"), same_server("http://a.io", "https://a.io")
     (True, False)
     """
     try:
-        return parse_endpoint(one) == parse_endpoint(other)
+        return parse_endpoint(url) == parse_endpoint(other)
     except InvalidEndpoint:
         return False
 

@@ -70,24 +70,24 @@ _PHASES: Final = {
 _CONTENT: Final = "WorkspaceContentDeleted"
 
 
-def kcp_state(found: Object) -> WorkspaceState:
+def kcp_state(workspace: Object) -> WorkspaceState:
     """Return the state of a Workspace.
 
     >>> kcp_state(Object({"spec": {"URL": "https://kcp/clusters/root:a"}, "status": {"phase": "Ready"}})).url
     'https://kcp/clusters/root:a'
     """
-    url, identity = found.get("spec", "URL", default=""), found.metadata.uid
-    phase = _PHASES.get(found.get("status", "phase", default=""), WorkspacePhase.PREPARING)
-    if found.metadata.deleting:
+    url, identity = workspace.get("spec", "URL", default=""), workspace.metadata.uid
+    phase = _PHASES.get(workspace.get("status", "phase", default=""), WorkspacePhase.PREPARING)
+    if workspace.metadata.deleting:
         phase = WorkspacePhase.DELETING
     if phase is WorkspacePhase.READY and not url:
         return WorkspaceState(WorkspacePhase.PREPARING, message="kcp has not given it a URL yet", identity=identity)
     deleting = phase is WorkspacePhase.DELETING
     problems = [
-        f"{one.get('reason', '')}: {one.get('message', '')}".strip(": ")
-        for one in found.get("status", "conditions", default=[])
-        if one.get("status") == "False"
-        and (one.get("type") == _CONTENT if deleting else str(one.get("type")).startswith("Workspace"))
+        f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": ")
+        for condition in workspace.get("status", "conditions", default=[])
+        if condition.get("status") == "False"
+        and (condition.get("type") == _CONTENT if deleting else str(condition.get("type")).startswith("Workspace"))
     ]
     return WorkspaceState(phase, url, "" if phase is WorkspacePhase.READY else "; ".join(problems), identity)
 
@@ -183,10 +183,10 @@ class KcpWorkspaces:
             annotations = {WorkspaceAnnotation.CLAIM: claim.uid}
             if claim.epoch:
                 annotations[WorkspaceAnnotation.EPOCH] = str(claim.epoch)
-            found = await client.get_or_create(WORKSPACE.new(claim.workspace, annotations=annotations, spec={}))
-            if not _is_of(claim, found):
+            workspace = await client.get_or_create(WORKSPACE.new(claim.workspace, annotations=annotations, spec={}))
+            if not _is_of(claim, workspace):
                 raise WorkspaceTaken(f"the workspace {claim.workspace} exists and was not made for this claim")
-            state = kcp_state(await _taken_over(client, claim, found))
+            state = kcp_state(await _taken_over(client, claim, workspace))
             if state.phase is not WorkspacePhase.READY:
                 return state
             return replace(state, url=_checked_url(claim.workspace, state.url, client.config.server, self._hosts))
@@ -205,24 +205,24 @@ class KcpWorkspaces:
     async def delete(self, claim: ClaimOfWorkspace) -> WorkspaceState:
         """Delete the Workspace, unless it is another's."""
         async with self._asking() as client:
-            found = await client.find(WORKSPACE, claim.workspace)
-            if found is None or not _is_of(claim, found):
+            workspace = await client.find(WORKSPACE, claim.workspace)
+            if workspace is None or not _is_of(claim, workspace):
                 return WorkspaceState(WorkspacePhase.GONE)
-            if not found.metadata.deleting:
-                found = await _taken_over(client, claim, found)
-                await client.delete(WORKSPACE, expect=found)
-                found = await client.find(WORKSPACE, claim.workspace)
-                if found is None:
+            if not workspace.metadata.deleting:
+                workspace = await _taken_over(client, claim, workspace)
+                await client.delete(WORKSPACE, expect=workspace)
+                workspace = await client.find(WORKSPACE, claim.workspace)
+                if workspace is None:
                     return WorkspaceState(WorkspacePhase.GONE)
-            return kcp_state(found)
+            return kcp_state(workspace)
 
 
-async def _taken_over(client: Client, claim: ClaimOfWorkspace, found: Object) -> Object:
+async def _taken_over(client: Client, claim: ClaimOfWorkspace, workspace: Object) -> Object:
     """Return the Workspace with the epoch of this owner; raises ProviderUnavailable if it has the epoch of a later owner."""
-    text = found.metadata.annotation(WorkspaceAnnotation.EPOCH)
+    text = workspace.metadata.annotation(WorkspaceAnnotation.EPOCH)
     known = int(text) if text.isascii() and text.isdigit() else 0
-    if not claim.epoch or known == claim.epoch or found.metadata.deleting:
-        return found
+    if not claim.epoch or known == claim.epoch or workspace.metadata.deleting:
+        return workspace
     if known > claim.epoch:
         # Epochs are resourceVersions: they begin lower after a change to the mode `ordinal`, and after a restore of etcd.
         raise ProviderUnavailable(
@@ -230,11 +230,11 @@ async def _taken_over(client: Client, claim: ClaimOfWorkspace, found: Object) ->
             f"If that lasts, epochs have begun anew: remove the annotation {WorkspaceAnnotation.EPOCH} from the Workspace"
         )
     epoch = {"metadata": {"annotations": {WorkspaceAnnotation.EPOCH: str(claim.epoch)}}}
-    return await client.patch(WORKSPACE, expect=found, patch=epoch, style="merge")
+    return await client.patch(WORKSPACE, expect=workspace, patch=epoch, style="merge")
 
 
-def _is_of(claim: ClaimOfWorkspace, found: Object) -> bool:
-    return found.metadata.annotation(WorkspaceAnnotation.CLAIM) == claim.uid
+def _is_of(claim: ClaimOfWorkspace, workspace: Object) -> bool:
+    return workspace.metadata.annotation(WorkspaceAnnotation.CLAIM) == claim.uid
 
 
 async def _token(inside: Client, lifetime: timedelta) -> tuple[str, str]:

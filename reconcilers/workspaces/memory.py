@@ -73,8 +73,8 @@ class MemoryWorkspaces:
         self._check(claim)
         if self._state(claim.workspace).phase is WorkspacePhase.GONE:
             self.created.append(claim.workspace)
-            made = _Workspace(claim.uid, self._now() + self.preparing, f"workspace-{len(self.created)}")
-            self._workspaces[claim.workspace] = made
+            created = _Workspace(claim.uid, self._now() + self.preparing, f"workspace-{len(self.created)}")
+            self._workspaces[claim.workspace] = created
         self._check_owner(claim)
         return self._state(claim.workspace)
 
@@ -89,11 +89,11 @@ class MemoryWorkspaces:
     async def delete(self, claim: ClaimOfWorkspace) -> WorkspaceState:
         """Begin to delete the workspace."""
         self._check(claim)
-        found = self._workspaces.get(claim.workspace)
-        if found is None or found.owner != claim.uid:
+        workspace = self._workspaces.get(claim.workspace)
+        if workspace is None or workspace.owner != claim.uid:
             return WorkspaceState(WorkspacePhase.GONE)
-        if found.gone_at is None:
-            found.gone_at = self._now() + self.deleting
+        if workspace.gone_at is None:
+            workspace.gone_at = self._now() + self.deleting
         return self._state(claim.workspace)
 
     def _now(self) -> float:
@@ -112,14 +112,14 @@ class MemoryWorkspaces:
             raise WorkspaceTaken(f"the workspace {claim.workspace} exists and was not made for this claim")
 
     def _state(self, workspace: str) -> WorkspaceState:
-        found = self._workspaces.get(workspace)
-        if found is None or (found.gone_at is not None and found.gone_at <= self._now()):
+        stored = self._workspaces.get(workspace)
+        if stored is None or (stored.gone_at is not None and stored.gone_at <= self._now()):
             self._workspaces.pop(workspace, None)
             return WorkspaceState(WorkspacePhase.GONE)
-        if found.gone_at is not None:
+        if stored.gone_at is not None:
             return WorkspaceState(WorkspacePhase.DELETING, message="its content is being deleted")
-        if found.outage:
-            return WorkspaceState(WorkspacePhase.UNAVAILABLE, self.url(workspace), found.outage)
-        if found.ready_at > self._now():
+        if stored.outage:
+            return WorkspaceState(WorkspacePhase.UNAVAILABLE, self.url(workspace), stored.outage)
+        if stored.ready_at > self._now():
             return WorkspaceState(WorkspacePhase.PREPARING, message="it is being prepared")
-        return WorkspaceState(WorkspacePhase.READY, self.url(workspace), identity=found.identity)
+        return WorkspaceState(WorkspacePhase.READY, self.url(workspace), identity=stored.identity)

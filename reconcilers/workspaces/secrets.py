@@ -45,21 +45,21 @@ def secret_name(workspace: str) -> str:
     return f"ws-{workspace}-kubeconfig"
 
 
-def kubeconfig_secret(claim: WorkspaceClaim, found: Object | None) -> KubeconfigSecret | None:
+def kubeconfig_secret(claim: WorkspaceClaim, secret: Object | None) -> KubeconfigSecret | None:
     """Return the properties of an existing Secret."""
-    if found is None:
+    if secret is None:
         return None
-    controller = found.metadata.controller
+    controller = secret.metadata.controller
     ours = controller is not None and controller.uid == claim.metadata.uid
-    read = found.metadata.annotation
+    read = secret.metadata.annotation
     times = None
-    if (found.data.get("data") or {}).get(KEY):
+    if (secret.data.get("data") or {}).get(KEY):
         try:
             times = from_rfc3339(read(WorkspaceAnnotation.ISSUED)), from_rfc3339(read(WorkspaceAnnotation.EXPIRES))
         except (ValueError, OverflowError):
             times = None
     return KubeconfigSecret(
-        found.metadata.uid, ours, read(WorkspaceAnnotation.URL), read(WorkspaceAnnotation.IDENTITY), times
+        secret.metadata.uid, ours, read(WorkspaceAnnotation.URL), read(WorkspaceAnnotation.IDENTITY), times
     )
 
 

@@ -234,7 +234,7 @@ OPERATIONS: Final = (
         "a poll waits its whole time although a job is to be tried again",
         CLUSTERS + "attempts",
         "Attempts.next_due",
-        "return min((most, *(max(int(one.due - now), 0) for one in self._retries.values())))",
+        "return min((most, *(max(int(retry.due - now), 0) for retry in self._retries.values())))",
         "return most",
         test=JOBS
         + "test_a_job_that_waits_for_its_next_attempt_survives_a_crash_and_is_dropped_if_the_control_plane_does",

@@ -59,7 +59,7 @@ SHARDING: Final = (
         "a newcomer is counted although the last crash of its replica still keeps objects waiting",
         ROOM + "members",
         "Membership.has_judged_all",
-        "one.renewed or one.state.gone or not one.lease.joined",
+        "member.renewed or member.state.gone or not member.lease.joined",
         "True",
         test=RESTARTS + "test_no_object_waits_for_longer_than_35_seconds_while_one_replica_crashes_again_and_again",
     ),
@@ -171,8 +171,8 @@ SHARDING: Final = (
         "a deletion of the owner before that was on its way deletes the Workspace of the next one",
         "konverge.reconcilers.workspaces.kcp",
         "KcpWorkspaces.delete",
-        "client.delete(WORKSPACE, expect=found)",
-        "client.delete(WORKSPACE, claim.workspace, uid=found.metadata.uid)",
+        "client.delete(WORKSPACE, expect=workspace)",
+        "client.delete(WORKSPACE, claim.workspace, uid=workspace.metadata.uid)",
         test="tests/scenarios/workspaces/test_kcp.py::test_a_write_of_the_owner_before_that_was_on_its_way_is_refused_by_kcp",
     ),
     # --- the ring ---
@@ -264,7 +264,7 @@ SHARDING: Final = (
         "a stamp counts as held although a clear of it was sent, whose response was lost",
         ROOM + "ownership",
         "Ownership._write",
-        "if not claims:\n    one.held = 0",
+        "if not claims:\n    entry.held = 0",
         "pass",
         test=LATE
         + "test_s9_an_owner_whose_clear_lost_its_response_reconciles_nothing_of_what_its_old_cache_still_shows_as_its_own",
@@ -284,7 +284,7 @@ SHARDING: Final = (
         "an owner does not write a stamp again that was removed while its reconcile runs",
         ROOM + "ownership",
         "Ownership.observe",
-        "self._spawn(self._stamp_again(key, new, one, writer))",
+        "self._spawn(self._stamp_again(key, new, entry, writer))",
         "pass",
         test=SCENARIOS
         + "test_scenarios.py::test_s13_a_stamp_that_was_removed_or_forged_costs_one_write_and_an_event_and_no_overlap",
@@ -372,7 +372,7 @@ SHARDING: Final = (
         "a replica that has ceased to be a member goes on counting",
         "konverge.runtime.controller.object_counts",
         "_total",
-        "one._own is None or one._own.counts()",
+        "counts._own is None or counts._own.counts()",
         "True",
         test=SCENARIOS
         + "test_counts.py::test_a_replica_that_is_cut_off_counts_nothing_and_those_that_take_its_objects_count_them",

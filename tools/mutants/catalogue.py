@@ -360,7 +360,7 @@ _LEDGER: Final = (
         "delete-without-uid",
         "a deletion hits whatever has the name by now",
         CLIENT + "requests",
-        "delete",
+        "_delete_options",
         "{'uid': uid, 'resourceVersion': resource_version}",
         "{'resourceVersion': resource_version}",
         ("takeover",),

@@ -125,17 +125,21 @@ class CertificateKeeper:
         """Update the CA bundles of these webhooks; returns the obstacles, in words."""
         problems = await self._inject_definitions(conversions, trusted)
         for what, mutates in ((MUTATING, True), (VALIDATING, False)):
-            ours = {one.name: self._place.client_config(one.path) for one in webhooks if one.mutates is mutates}
+            ours = {
+                webhook.name: self._place.client_config(webhook.path)
+                for webhook in webhooks
+                if webhook.mutates is mutates
+            }
             if not ours:
                 continue
             try:
-                found = await self._client.get(what, self._place.configuration)
+                configuration = await self._client.get(what, self._place.configuration)
             except NotFound:
                 problems.append(
                     f"there is no {what.kind} {self._place.configuration}: apply what `konverge webhooks` prints"
                 )
                 continue
-            patch, odd = injection(found.data, ours, trusted, self._authority)
+            patch, odd = injection(configuration.data, ours, trusted, self._authority)
             problems += odd
             if patch:
                 problems += await self._patch(what, self._place.configuration, patch)

@@ -92,16 +92,16 @@ def configurations(
     authority the cainjector writes. Raises UsageError for a place without a target.
     """
     check_distinct(webhooks)
-    made = []
+    documents = []
     for what, mutates in ((MUTATING, True), (VALIDATING, False)):
-        entries = [_entry(one, place, namespace, bundle) for one in webhooks if one.mutates is mutates]
+        entries = [_entry(webhook, place, namespace, bundle) for webhook in webhooks if webhook.mutates is mutates]
         if not entries:
             continue
         metadata: dict[str, Any] = {"name": place.configuration}
         if inject_from:
             metadata["annotations"] = {Annotation.INJECT_CA_FROM: inject_from}
-        made.append({"apiVersion": _API, "kind": what.kind, "metadata": metadata, "webhooks": entries})
-    return made
+        documents.append({"apiVersion": _API, "kind": what.kind, "metadata": metadata, "webhooks": entries})
+    return documents
 
 
 def _entry(webhook: Webhook[Any], place: Place, namespace: str | None, bundle: bytes) -> dict[str, Any]:
@@ -149,14 +149,16 @@ def _rule(webhook: Webhook[Any]) -> dict[str, Any]:
 def _selector(text: str) -> dict[str, Any]:
     """Return a selector in the form of a LabelSelector object."""
     requirements = LabelSelector.parse(text).requirements
-    equal = {one.key: next(iter(one.values)) for one in requirements if _is_equality(one)}
+    equal = {
+        requirement.key: next(iter(requirement.values)) for requirement in requirements if _is_equality(requirement)
+    }
     others = []
-    for one in requirements:
-        if one.key in equal and _is_equality(one) and equal[one.key] in one.values:
+    for requirement in requirements:
+        if requirement.key in equal and _is_equality(requirement) and equal[requirement.key] in requirement.values:
             continue
-        expression: dict[str, Any] = {"key": one.key, "operator": _OPERATORS[one.operator]}
-        if one.values:
-            expression["values"] = sorted(one.values)
+        expression: dict[str, Any] = {"key": requirement.key, "operator": _OPERATORS[requirement.operator]}
+        if requirement.values:
+            expression["values"] = sorted(requirement.values)
         others.append(expression)
     selector: dict[str, Any] = {}
     if equal:
@@ -188,7 +190,9 @@ def rules_of_webhooks(
 
     Secrets cannot be created with these rights: `konverge webhooks` prints an empty one to be applied with the configurations.
     """
-    rules = [Rule(one.kind.group, (plural_of(one.kind),), READ) for webhook in webhooks for one in webhook.read]
+    rules = [
+        Rule(source.kind.group, (plural_of(source.kind),), READ) for webhook in webhooks for source in webhook.read
+    ]
     rules += [rule for webhook in webhooks for rule in webhook.rules]
     if (webhooks or conversions) and self_made:
         namespace, name = place.secret

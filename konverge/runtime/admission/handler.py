@@ -119,10 +119,10 @@ class ReviewHandler(Responder):
             return AdmissionResponse(200, encode_review(request.uid, seen))
         handler = self.webhook.handler
         assert handler is not None
-        said: Any = handler(seen)
-        if inspect.isawaitable(said):
-            said = await said
-        verdict = self._checked(said)
+        result: Any = handler(seen)
+        if inspect.isawaitable(result):
+            result = await result
+        verdict = self._checked(result)
         patch = self._patch(request, seen, verdict) if isinstance(verdict, Allow) else []
         return AdmissionResponse(200, encode_review(request.uid, verdict, patch))
 
@@ -158,16 +158,16 @@ class ReviewHandler(Responder):
                 raise
             return undecoded(data, error)
 
-    def _checked(self, said: Any) -> Verdict:
-        if not isinstance(said, (Allow, Deny)):
+    def _checked(self, result: Any) -> Verdict:
+        if not isinstance(result, (Allow, Deny)):
             raise UsageError(
-                f"webhook {self.webhook.path} answered {type(said).__name__}; a handler returns Allow(...) or Deny(...)"
+                f"webhook {self.webhook.path} answered {type(result).__name__}; a handler returns Allow(...) or Deny(...)"
             )
-        if isinstance(said, Allow) and said.changes and not self.webhook.mutates:
+        if isinstance(result, Allow) and result.changes and not self.webhook.mutates:
             raise UsageError(
                 f"webhook {self.webhook.path} is a validating one and cannot change the object; use Webhook.mutating"
             )
-        return said
+        return result
 
     def _patch(self, request: ReviewRequest, seen: AdmissionRequest[Any], verdict: Allow) -> list[dict[str, Any]]:
         raw = object_of(request.object)

@@ -45,19 +45,19 @@ def _dict_carried_over(raw: dict[str, Any], before: dict[str, Any], after: dict[
 
 
 def with_metadata(
-    found: dict[str, Any], labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
+    document: dict[str, Any], labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
 ) -> dict[str, Any]:
     """Return an object with these labels and annotations set, or removed if None; the given object is not changed."""
     for name, entries in (("labels", labels), ("annotations", annotations)):
         if not entries:
             continue
-        metadata = dict(found.get("metadata") or {})
+        metadata = dict(document.get("metadata") or {})
         merged = {**(metadata.get(name) or {}), **entries}
         metadata[name] = {key: value for key, value in merged.items() if value is not None}
         if not metadata[name]:
             del metadata[name]
-        found = {**found, "metadata": metadata}
-    return found
+        document = {**document, "metadata": metadata}
+    return document
 
 
 def json_patch(before: dict[str, Any], after: dict[str, Any]) -> list[dict[str, Any]]:

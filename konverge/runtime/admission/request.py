@@ -86,8 +86,8 @@ class AdmissionRequest(Generic[R_co]):
             raise UsageError(
                 f"{self.webhook}: {self.operation} has no object; read request.old, or leave it out of .on(...)"
             )
-        found: R_co = self.new
-        return found
+        admitted: R_co = self.new
+        return admitted
 
     def cache(self, what: Kind[R] | type[R]) -> Reader[R]:
         """Return the cache of a kind that the webhook declared with `.reads(...)`. It may lag behind the API server."""

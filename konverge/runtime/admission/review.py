@@ -166,9 +166,9 @@ def _decoded(body: bytes) -> ReviewRequest:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise NoReview(f"the request is no JSON object: {_problem(error)}") from error
     if (head.api_version, head.kind) != (API, KIND):
-        found = f"{head.api_version or 'no apiVersion'}, {head.kind or 'no kind'}"
+        received = f"{head.api_version or 'no apiVersion'}, {head.kind or 'no kind'}"
         raise NoReview(
-            f"{found} is not spoken here: {API}, {KIND} is; write admissionReviewVersions: [v1] into the configuration"
+            f"{received} is not spoken here: {API}, {KIND} is; write admissionReviewVersions: [v1] into the configuration"
         )
     try:
         request = _REVIEW.decode(body).request
@@ -182,12 +182,12 @@ def _decoded(body: bytes) -> ReviewRequest:
 def object_of(raw: msgspec.Raw) -> dict[str, Any] | None:
     """Decode an object of a request, None if there is none; raises NoReview."""
     try:
-        found: dict[str, Any] | None = msgspec.json.decode(raw, type=dict[str, Any] | None)
-        if found is not None and found.get("metadata") is not None:
-            msgspec.convert(found["metadata"], Metadata)  # later reads rely on the form of the metadata
+        document: dict[str, Any] | None = msgspec.json.decode(raw, type=dict[str, Any] | None)
+        if document is not None and document.get("metadata") is not None:
+            msgspec.convert(document["metadata"], Metadata)  # later reads rely on the form of the metadata
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise NoReview(f"an object of the AdmissionReview cannot be read: {_problem(error)}") from error
-    return found
+    return document
 
 
 def _problem(error: Exception) -> str:

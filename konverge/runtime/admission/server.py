@@ -42,8 +42,8 @@ class _Synced(WebhookGate):
         self._informers = informers
 
     async def open(self, webhook: Webhook[Any]) -> None:
-        for one in webhook.read:
-            informer = self._informers[one.kind]
+        for source in webhook.read:
+            informer = self._informers[source.kind]
             if not informer.synced:
                 await informer.wait_synced()
 
@@ -86,10 +86,10 @@ class WebhookRunner:
         self._log = get_logger("konverge.admission")
 
     async def __aenter__(self) -> Self:
-        read = [one for webhook in self._webhooks for one in webhook.read]
-        for kind in dict.fromkeys(one.kind for one in read):
+        read = [source for webhook in self._webhooks for source in webhook.read]
+        for kind in dict.fromkeys(source.kind for source in read):
             # If one handler reads whole objects, the shared cache holds whole objects.
-            metadata_only = all(one.metadata_only for one in read if one.kind == kind)
+            metadata_only = all(source.metadata_only for source in read if source.kind == kind)
             selection = Selection(kind, self._namespace, metadata_only=metadata_only)
             informer = self._caches[kind] = self._set.acquire(selection)
             informer.listeners.append(self._changed)
@@ -130,28 +130,28 @@ class WebhookRunner:
 
     async def _round(self) -> None:
         """Bring everything up to date once; a fault is reported and retried."""
-        found: tuple[Obstacle, ...] = ()
+        problems: tuple[Obstacle, ...] = ()
         try:
             odd = await self._serving.bring_up_to_date()
-            found = tuple(Obstacle(_WHAT, "NotRegistered", words) for words in odd)
+            problems = tuple(Obstacle(_WHAT, "NotRegistered", words) for words in odd)
         except (KonvergeError, OSError) as error:
-            found = (Obstacle(_WHAT, type(error).__name__, str(error)),)
+            problems = (Obstacle(_WHAT, type(error).__name__, str(error)),)
         except Exception as error:  # noqa: BLE001  # containment: a bug here affects no controller
             self._log.error("the webhook server failed", **{LogKey.STACK: stack_of(error)})
-            found = (Obstacle(_WHAT, type(error).__name__, "a defect of the library; see the log"),)
+            problems = (Obstacle(_WHAT, type(error).__name__, "a defect of the library; see the log"),)
         if self.address and self.state is State.STARTING:
             self.state = State.RUNNING
             self._log.info("webhooks are served", **{LogKey.ADDRESS: self.address})
-        self._report(found)
+        self._report(problems)
 
-    def _report(self, found: tuple[Obstacle, ...]) -> None:
-        error = "; ".join(problem.message for problem in found)
+    def _report(self, problems: tuple[Obstacle, ...]) -> None:
+        error = "; ".join(problem.message for problem in problems)
         if error and error != self._last_error:
             self._log.warning("the webhooks are not as they should be", **{LogKey.ERROR: error})
         self._last_error = error
-        self._worked = self._worked or not found
+        self._worked = self._worked or not problems
         # A replica that serves well stays in its Service while the API server is unreachable.
-        self._problems = () if self._worked and self._serving.valid else found
+        self._problems = () if self._worked and self._serving.valid else problems
         self._changed()
 
     def report(self) -> ControllerReport:

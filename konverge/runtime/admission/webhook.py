@@ -87,7 +87,7 @@ class Webhook(Generic[R]):
 
     def on(self, *operations: Operation, subresource: str = "") -> Webhook[R]:
         """Review only these operations, instead of CREATE and UPDATE; with `subresource` (`status`) only writes to that subresource."""
-        wrong = [one for one in operations if one not in _OPERATIONS]
+        wrong = [operation for operation in operations if operation not in _OPERATIONS]
         if wrong or not operations:
             raise UsageError(f".on({', '.join(map(repr, operations))}): the operations are {', '.join(_OPERATIONS)}")
         if self.mutates and "DELETE" in operations:

@@ -133,7 +133,7 @@ class Rivals:
                 key.kind, intent, manager=owner.manager, force=False, subresource=subresource, dry_run=True
             )
         except ApplyConflict as conflict:
-            conflicts = tuple(f"{one.field} ({one.manager})" for one in conflict.conflicts)
+            conflicts = tuple(f"{field.field} ({field.manager})" for field in conflict.conflicts)
         except KonvergeError:
             pass
         if conflicts:

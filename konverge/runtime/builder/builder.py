@@ -352,12 +352,12 @@ class Controller(Generic[R]):
         index by the model leaves them out. Controllers share caches, so the name is unique among the indexes of that kind in a
         manager.
         """
-        found = kind_of(what)
-        if found != self.kind and not any(other.kind == found for other in (*self.owned, *self.watched)):
+        indexed = kind_of(what)
+        if indexed != self.kind and not any(other.kind == indexed for other in (*self.owned, *self.watched)):
             raise UsageError(
-                f"controller {self.name!r} indexes {found.group_kind}, which it does not watch: declare it with .owns or .watches first"
+                f"controller {self.name!r} indexes {indexed.group_kind}, which it does not watch: declare it with .owns or .watches first"
             )
-        return replace(self, indexed=(*self.indexed, Indexed(found, name, by)))
+        return replace(self, indexed=(*self.indexed, Indexed(indexed, name, by)))
 
     def named(self, name: str) -> Controller[R]:
         """Name the controller: metrics, logs and debug use the name, and it is unique in a manager."""
@@ -463,7 +463,7 @@ class Controller(Generic[R]):
         Without this verb any declared kind may be read live, so the rules give `get` on each. With it, `ctx.live` of a kind without the
         right raises UsageError that names the missing right. `.reads_live()` declares that nothing is read live.
         """
-        return replace(self, live=(*(self.live or ()), *(kind_of(one) for one in what)))
+        return replace(self, live=(*(self.live or ()), *(kind_of(kind) for kind in what)))
 
     def writes_status_as(self, suffix: str, *, shared: bool = False) -> Controller[R]:
         """Write status as the field manager `<manager>.<suffix>`: for two controllers that write one kind's status.

@@ -45,22 +45,18 @@ def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
         ]
     watched = READ if controller.live is None else _WATCH
     places = _places(controller.watched)
-    written = {
-        (rule.group, plural)
-        for rule in controller.rules
-        if not _WRITES.isdisjoint(rule.verbs)
-        for plural in rule.resources
-    }
     for kind, verbs in (
         *((watch.kind, watched) for watch in controller.watched),
-        *(
-            (watch.kind, ("get",))
-            for watch in controller.watched
-            if (watch.kind.group, plural_of(watch.kind)) in written
-        ),
         *((kind, ("get",)) for kind in controller.live or ()),
     ):
         rules += [Rule(kind.group, (plural_of(kind),), verbs, namespace=place) for place in places.get(kind, ("",))]
+    rules += [
+        Rule(kind.group, (plural_of(kind),), ("get",), namespace=place)
+        for kind in dict.fromkeys(watch.kind for watch in controller.watched)
+        for write in controller.rules
+        if _writes(write, kind)
+        for place in ((write.namespace,) if write.namespace else places.get(kind, ("",)))
+    ]
     for kind, _ in controller.statuses:
         rules += [
             Rule(kind.group, (plural_of(kind),), ("get",)),
@@ -69,12 +65,16 @@ def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
     return merged((*rules, *controller.rules))
 
 
+def _writes(rule: Rule, kind: Kind[Any]) -> bool:
+    return rule.group == kind.group and plural_of(kind) in rule.resources and not _WRITES.isdisjoint(rule.verbs)
+
+
 def _places(watched: Iterable[Watched]) -> dict[Kind[Any], tuple[str, ...]]:
     """Return the namespaces of each kind's watches; a kind is left out if a declaration watches it everywhere."""
-    found: dict[Kind[Any], set[str]] = defaultdict(set)
+    namespaces: dict[Kind[Any], set[str]] = defaultdict(set)
     for watch in watched:
-        found[watch.kind] |= set(watch.namespaces or ("",))
-    return {kind: tuple(sorted(places)) for kind, places in found.items() if "" not in places}
+        namespaces[watch.kind] |= set(watch.namespaces or ("",))
+    return {kind: tuple(sorted(places)) for kind, places in namespaces.items() if "" not in places}
 
 
 def may_read_live(controller: Controller[Any], kind: Kind[Any], verb: Literal["get", "list"] = "get") -> bool:
@@ -83,14 +83,14 @@ def may_read_live(controller: Controller[Any], kind: Kind[Any], verb: Literal["g
         return True
     got = (
         controller.kind,
-        *(one.kind for one in controller.owned),
+        *(source.kind for source in controller.owned),
         *(
             (*controller.live, *(k for k, _ in controller.statuses))
             if verb == "get"
-            else (one.kind for one in controller.watched)
+            else (source.kind for source in controller.watched)
         ),
     )
-    return any(one.group_kind == kind.group_kind for one in got) or any(
+    return any(readable.group_kind == kind.group_kind for readable in got) or any(
         rule.group in (kind.group, "*")
         and not {plural_of(kind), "*"}.isdisjoint(rule.resources)
         and not {verb, "*"}.isdisjoint(rule.verbs)

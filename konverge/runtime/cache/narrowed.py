@@ -40,20 +40,22 @@ class NarrowedStore:
 
     def get(self, namespace: str, name: str) -> Cached | None:
         """Return an object, None if no cache has it."""
-        found = (one.store.get(namespace, name) for one in self._chosen(namespace))
-        return next((cached for cached in found if cached is not None), None)
+        copies = (informer.store.get(namespace, name) for informer in self._chosen(namespace))
+        return next((cached for cached in copies if cached is not None), None)
 
     def list(self, namespace: str | None = None, labels: LabelSelector | None = None) -> builtins.list[Cached]:
         """Return the objects of a namespace, or of all, whose labels match."""
-        return _distinct([one.store.list(namespace, labels) for one in self._chosen(namespace)])
+        return _distinct([informer.store.list(namespace, labels) for informer in self._chosen(namespace)])
 
     def keys(self, namespace: str | None = None) -> builtins.list[tuple[str, str]]:
         """Return namespace and name of each object of a namespace, or of all."""
-        return [*dict.fromkeys(chain.from_iterable(one.store.keys(namespace) for one in self._chosen(namespace)))]
+        return [
+            *dict.fromkeys(chain.from_iterable(informer.store.keys(namespace) for informer in self._chosen(namespace)))
+        ]
 
     def by_index(self, name: str, value: str) -> builtins.list[Cached]:
         """Return the objects that an index files under a value."""
-        return _distinct([one.store.by_index(name, value) for one in self.informers])
+        return _distinct([informer.store.by_index(name, value) for informer in self.informers])
 
     def __len__(self) -> int:
         return len(self.keys())
@@ -68,10 +70,10 @@ def _distinct(parts: list[Iterable[Cached]]) -> list[Cached]:
     """Return the objects of all parts, each once."""
     if len(parts) == 1:
         return [*parts[0]]
-    found: dict[tuple[str, str], Cached] = {}
+    distinct: dict[tuple[str, str], Cached] = {}
     for cached in chain.from_iterable(parts):
-        found.setdefault((cached.metadata.namespace, cached.metadata.name), cached)
-    return [*found.values()]
+        distinct.setdefault((cached.metadata.namespace, cached.metadata.name), cached)
+    return [*distinct.values()]
 
 
 class Narrowed:
@@ -90,14 +92,14 @@ class Narrowed:
     @property
     def synced(self) -> bool:
         """Whether each first list is complete."""
-        return all(one.synced for one in self.store.informers)
+        return all(informer.synced for informer in self.store.informers)
 
     @property
     def problem(self) -> Problem | None:
         """Why a cache is not up to date, None if all are."""
-        return next((one.problem for one in self.store.informers if one.problem is not None), None)
+        return next((informer.problem for informer in self.store.informers if informer.problem is not None), None)
 
     def add_index(self, name: str, function: IndexFunction) -> None:
         """Add the index to each informer."""
-        for one in self.store.informers:
-            one.add_index(name, function)
+        for informer in self.store.informers:
+            informer.add_index(name, function)

@@ -62,10 +62,10 @@ class Reader(Generic[R_co]):
         self._cluster = cluster
         self._reorder = reorder
 
-    def _ordered(self, found: builtins.list[T]) -> builtins.list[T]:
+    def _ordered(self, items: builtins.list[T]) -> builtins.list[T]:
         if self._reorder is not None:
-            self._reorder(found)
-        return found
+            self._reorder(items)
+        return items
 
     def _decoded(self, cached: Cached) -> R_co:
         if not _metadata_only(self._informer):
@@ -91,10 +91,10 @@ class Reader(Generic[R_co]):
 
     def get(self, namespace: str, name: str) -> R_co:
         """Return a copy of the object; raises NotFound if the cache has none."""
-        found = self.find(namespace, name)
-        if found is None:
+        object_ = self.find(namespace, name)
+        if object_ is None:
             raise NotFound(f"no {self._kind.kind} {namespace}/{name} in the cache", status=404, reason="NotFound")
-        return found
+        return object_
 
     def metadata(self, namespace: str, name: str) -> Metadata | None:
         """Return the object's metadata without decoding the rest."""
@@ -112,7 +112,7 @@ class Reader(Generic[R_co]):
     def keys(self, namespace: str | None = None) -> builtins.list[Key]:
         """Return the keys of the objects of a namespace, or of all, in no promised order."""
         keys = self._ordered(self._informer.store.keys(namespace))
-        return [Key(self._cluster, self._kind, found, name) for found, name in keys]
+        return [Key(self._cluster, self._kind, place, name) for place, name in keys]
 
     def by_index(self, index: str, value: str) -> builtins.list[R_co]:
         """Return copies of the objects that an index files under a value, in no promised order.
@@ -161,8 +161,8 @@ class Caches:
 
     def informer(self, kind: Kind[Any]) -> Informer | None:
         """Return the informer of a kind, for the runtime; None also for a kind that is watched only in some namespaces."""
-        found = self.informers.get(kind)
-        return None if isinstance(found, Narrowed) else found
+        informer = self.informers.get(kind)
+        return None if isinstance(informer, Narrowed) else informer
 
 
 class Live(Generic[R]):

@@ -121,14 +121,16 @@ def only_own_changes(before: Any, after: Any, intent: Any) -> bool:
     if after == before:
         return True
     if isinstance(after, _MAPPING):
-        old, said = (side if isinstance(side, _MAPPING) else {} for side in (before, intent))
+        old, applied = (side if isinstance(side, _MAPPING) else {} for side in (before, intent))
         if not old.keys() <= after.keys():
             return False
         for name, value in after.items():
             was = old.get(name)
             if value != was and not (
                 # Most values are scalars, and this runs once in each reconcile.
-                value == said.get(name) if isinstance(value, _LEAF) else only_own_changes(was, value, said.get(name))
+                value == applied.get(name)
+                if isinstance(value, _LEAF)
+                else only_own_changes(was, value, applied.get(name))
             ):
                 return False
         return True

@@ -52,7 +52,7 @@ class ControllerMetrics:
         together = self._together = _sharing(metrics, controller)
         # Computed at a scrape.
         metrics.active_workers.labels(controller=controller).set_function(
-            lambda: sum(one.active for one in tuple(together))
+            lambda: sum(member.active for member in tuple(together))
         )
         metrics.max_concurrent.labels(controller=controller).set(workers)
 
@@ -144,10 +144,10 @@ class PrometheusQueue:
         self.depth(0, 0)
         together = self._together
         self._metrics.unfinished_seconds.labels(**self._labels).set_function(
-            lambda: sum(sum(one.ages()) for one in tuple(together))
+            lambda: sum(sum(member.ages()) for member in tuple(together))
         )
         self._metrics.longest_running.labels(**self._labels).set_function(
-            lambda: max((max(one.ages(), default=0.0) for one in tuple(together)), default=0.0)
+            lambda: max((max(member.ages(), default=0.0) for member in tuple(together)), default=0.0)
         )
 
     def close(self) -> None:
@@ -183,10 +183,12 @@ class PrometheusQueue:
         together = self._together
         if known:
             gauge.set_function(
-                lambda: sum(one._depth_of.get(priority, 0) for one in tuple(together) if priority in one._shown)
+                lambda: sum(
+                    member._depth_of.get(priority, 0) for member in tuple(together) if priority in member._shown
+                )
             )
         else:
-            gauge.set_function(lambda: sum(one._beyond_depth() for one in tuple(together)))
+            gauge.set_function(lambda: sum(member._beyond_depth() for member in tuple(together)))
 
     def _beyond_depth(self) -> int:
         return sum(self._depth_of.get(priority, 0) for priority in tuple(self._beyond))

@@ -58,12 +58,12 @@ def counted_conditions(status: Mapping[str, Any], types: frozenset[str]) -> set[
     >>> counted_conditions({"conditions": [{"type": "Ready", "status": "odd"}, "none"]}, frozenset({"Ready"}))
     {('Ready', 'Unknown')}
     """
-    found: dict[str, str] = {}
+    counted: dict[str, str] = {}
     for entry in condition_entries(status.get("conditions")):
         type_, value = entry["type"], entry.get("status")
         if isinstance(type_, str) and type_ in types:
-            found.setdefault(type_, value if value in STATUSES else "Unknown")
-    return set(found.items())
+            counted.setdefault(type_, value if value in STATUSES else "Unknown")
+    return set(counted.items())
 
 
 def condition_counts(
@@ -91,12 +91,12 @@ def group_counts(metrics: Metrics, grouping: Grouping, own: OwnObjects | None = 
 
 
 def _groups(grouping: Grouping, cached: Cached) -> list[Group]:
-    found = [tuple(map(str, group)) for group in grouping.by(Object(cached.data()))]
-    if any(len(group) != len(grouping.labels) for group in found):
+    groups = [tuple(map(str, group)) for group in grouping.by(Object(cached.data()))]
+    if any(len(group) != len(grouping.labels) for group in groups):
         raise UsageError(
             f"{grouping.metric}: `by` returns one value for each of the labels {', '.join(grouping.labels)}"
         )
-    return found
+    return groups
 
 
 def counts_of(spec: Controller[Any], metrics: Metrics, own: OwnObjects | None = None) -> tuple[ObjectCounts, ...]:
@@ -197,4 +197,4 @@ class ObjectCounts:
 
 
 def _total(together: list[ObjectCounts], group: Group) -> float:
-    return sum(one._counts[group] for one in together if one._own is None or one._own.counts())
+    return sum(counts._counts[group] for counts in together if counts._own is None or counts._own.counts())

@@ -37,8 +37,8 @@ def services_of(
         now=now,
         observer=shared.observer,
     )
-    for one in spec.owned:  # at 0 from the start, since a rate shows no first event of a series that begins with it
-        shared.metrics.applies_undone.labels(controller=spec.name, kind=one.kind.kind)
+    for source in spec.owned:  # at 0 from the start, since a rate shows no first event of a series that begins with it
+        shared.metrics.applies_undone.labels(controller=spec.name, kind=source.kind.kind)
     return ReconcileServices(
         controller=spec.name,
         kind=spec.kind,

@@ -99,26 +99,28 @@ class ControllerWatches:
         spec, where = self._spec, self._namespace
         chosen = Selection(spec.kind, where, labels=spec.labels)
         self.primary = self._feed(spec.kind, None, chosen if select is None else select(chosen), primary)
-        for one in spec.owned:
-            self._feed(one.kind, one, Selection(one.kind, where), partial(owned, one))
-        for one in spec.watched:
-            self._watch(one, partial(watched, one))
+        for source in spec.owned:
+            self._feed(source.kind, source, Selection(source.kind, where), partial(owned, source))
+        for source in spec.watched:
+            self._watch(source, partial(watched, source))
         for index in spec.indexed:
             self.informers[index.kind].add_index(index.name, index)
 
-    def _watch(self, one: Watched, handler: Callable[[Change], None]) -> None:
-        if any(other.kind == one.kind for other in self._spec.owned):
+    def _watch(self, watch: Watched, handler: Callable[[Change], None]) -> None:
+        if any(other.kind == watch.kind for other in self._spec.owned):
             # The cache of the children has every object, so this declaration needs no cache of its own.
-            self._feed(one.kind, one, Selection(one.kind, self._namespace), partial(_handle_selected, one, handler))
+            self._feed(
+                watch.kind, watch, Selection(watch.kind, self._namespace), partial(_handle_selected, watch, handler)
+            )
             return
-        chosen = Selection(one.kind, self._namespace, labels=one.labels, metadata_only=one.metadata_only)
-        if not one.namespaces and [other.kind for other in self._spec.watched].count(one.kind) == 1:
-            self._feed(one.kind, one, chosen, handler)
+        chosen = Selection(watch.kind, self._namespace, labels=watch.labels, metadata_only=watch.metadata_only)
+        if not watch.namespaces and [other.kind for other in self._spec.watched].count(watch.kind) == 1:
+            self._feed(watch.kind, watch, chosen, handler)
             return
-        narrowed = self.informers.setdefault(one.kind, Narrowed(metadata_only=one.metadata_only))
-        for namespace in one.namespaces or (self._namespace,):
+        narrowed = self.informers.setdefault(watch.kind, Narrowed(metadata_only=watch.metadata_only))
+        for namespace in watch.namespaces or (self._namespace,):
             if namespace is None or self._namespace in (None, namespace):
-                informer = self._feed(one.kind, one, replace(chosen, namespace=namespace), handler)
+                informer = self._feed(watch.kind, watch, replace(chosen, namespace=namespace), handler)
                 if isinstance(narrowed, Narrowed):  # reads of the controller's own kind use its own cache
                     narrowed.add(namespace, informer)
 
@@ -169,12 +171,12 @@ class ControllerWatches:
     async def caught_up(self, client: Client, metrics: Metrics) -> None:
         """Wait until every cache shows all writes from before this call, so also the former leader's writes."""
 
-        async def one(informer: Informer) -> None:
+        async def wait(informer: Informer) -> None:
             _catch_ups(metrics, informer, shown=await catch_up(client, informer)).inc()
 
         async with asyncio.TaskGroup() as tasks:
             for informer in {id(feed.informer): feed.informer for feed in self._feeds}.values():
-                tasks.create_task(one(informer), name=f"konverge catch up {informer.selection}")
+                tasks.create_task(wait(informer), name=f"konverge catch up {informer.selection}")
 
     async def watch_optional(self, enqueue_all: Callable[[str], Awaitable[None]]) -> None:
         """Enqueue every object when an optional kind, or the right to watch it, appears or disappears: no other event need follow from
@@ -208,7 +210,7 @@ class ControllerWatches:
 
     def problems(self) -> tuple[Obstacle, ...]:
         """Return the obstacles that keep these caches from being complete, with their remedies."""
-        found = (
+        problems = (
             why_not(
                 feed.kind,
                 feed.informer,
@@ -217,14 +219,14 @@ class ControllerWatches:
             )
             for feed in self._feeds
         )
-        return tuple(problem for problem in found if problem is not None)
+        return tuple(problem for problem in problems if problem is not None)
 
 
 def _handle_selected(watch: Watched, handler: Callable[[Change], None], change: Change) -> None:
     """Handle a change of a shared cache if the declaration selects the object."""
-    found = selected(watch, change)
-    if found is not None:
-        handler(found)
+    selection = selected(watch, change)
+    if selection is not None:
+        handler(selection)
 
 
 def _catch_ups(metrics: Metrics, informer: Informer, *, shown: bool) -> Counter:

@@ -138,7 +138,7 @@ class LeaseElection:
     def holder(self) -> str:
         """Return the leader's identity, as far as known, shortened for messages; "" without a leader."""
         holder = self._candidate.holder[:_SHOWN]
-        return "".join(one if one.isprintable() else "?" for one in holder)
+        return "".join(character if character.isprintable() else "?" for character in holder)
 
     # --- life ----------------------------------------------------------------------------------------------------------------
 
@@ -270,14 +270,14 @@ class LeaseElection:
     async def _look(self) -> bool:
         """Read the Lease; returns whether that succeeded."""
         try:
-            found = await self._client.get(LEASE, self.lease_name, self.namespace)
+            lease = await self._client.get(LEASE, self.lease_name, self.namespace)
         except NotFound:
             self._candidate.observe_absence()
         except KonvergeError as error:
             self._failed(error)
             return False
         else:
-            self._observe(found)
+            self._observe(lease)
             self._problem = ""
         return True
 

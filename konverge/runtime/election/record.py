@@ -39,13 +39,13 @@ class LeaseRecord:
     @classmethod
     def of(cls, spec: Any) -> LeaseRecord:
         """Read a record; members that are absent, of another type or out of range count as empty."""
-        found = spec if isinstance(spec, dict) else {}
+        fields = spec if isinstance(spec, dict) else {}
         return cls(
-            holder=_text(found.get("holderIdentity")),
-            duration=_number(found.get("leaseDurationSeconds")),
-            acquired=_text(found.get("acquireTime")),
-            renewed=_text(found.get("renewTime")),
-            transitions=_number(found.get("leaseTransitions")),
+            holder=_text(fields.get("holderIdentity")),
+            duration=_number(fields.get("leaseDurationSeconds")),
+            acquired=_text(fields.get("acquireTime")),
+            renewed=_text(fields.get("renewTime")),
+            transitions=_number(fields.get("leaseTransitions")),
         )
 
     def to_spec(self) -> dict[str, Any]:

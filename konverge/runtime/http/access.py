@@ -93,8 +93,8 @@ def bearer_token(headers: Sequence[str]) -> str:
     """
     if len(headers) != 1:
         return ""
-    found = _BEARER.fullmatch(headers[0].strip())
-    return found[1] if found else ""
+    match = _BEARER.fullmatch(headers[0].strip())
+    return match[1] if match else ""
 
 
 def token_review(token: str) -> dict[str, Any]:
@@ -146,9 +146,9 @@ def refusal(caller: Caller, verb: str, path: str) -> Access:
 class Remembered(Generic[V]):
     """Values that are true for a while, at most `size` of them; a further value displaces the least recently read.
 
-    >>> found = Remembered[str](1)
-    >>> found.put("a", "b", now=0, seconds=60)
-    >>> found.get("a", now=59), found.get("a", now=60)
+    >>> remembered = Remembered[str](1)
+    >>> remembered.put("a", "b", now=0, seconds=60)
+    >>> remembered.get("a", now=59), remembered.get("a", now=60)
     ('b', None)
     """
 

@@ -93,10 +93,10 @@ def checks_of(report: Report) -> tuple[Check, ...]:
 def gather(checks: Checks) -> tuple[Check, ...]:
     """Return the checks, with `ping` (the process responds) first; checks that raise are one failed check, not an error."""
     try:
-        found = tuple(checks())
+        gathered = tuple(checks())
     except Exception as error:  # noqa: BLE001  # a probe must respond whatever its sources do
-        found = (Check("checks", f"the checks themselves raised {type(error).__name__}: {error}"),)
-    return (Check("ping"), *found)
+        gathered = (Check("checks", f"the checks themselves raised {type(error).__name__}: {error}"),)
+    return (Check("ping"), *gathered)
 
 
 def answer(endpoint: str, checks: Sequence[Check], question: Question) -> ProbeResponse:

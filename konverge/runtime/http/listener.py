@@ -266,7 +266,7 @@ class Listener:
 
     async def end(self) -> None:
         """Cut every open connection, and wait until all are closed."""
-        opening = [task for one in self._by_protocol.values() if (task := one.opening) is not None]
+        opening = [task for connection in self._by_protocol.values() if (task := connection.opening) is not None]
         for connection in list(self._by_protocol.values()):
             connection.cut()
         if opening:

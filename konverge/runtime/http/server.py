@@ -293,9 +293,9 @@ class ProbeServer:
                 exclude=frozenset(request.query.getall("exclude", [])),
                 as_json=_wants_json(request),
             )
-            found = answer(endpoint, gather(checks), question)
+            response = answer(endpoint, gather(checks), question)
             return web.Response(
-                body=found.body.encode(), status=found.status, headers={"Content-Type": found.content_type}
+                body=response.body.encode(), status=response.status, headers={"Content-Type": response.content_type}
             )
 
         return probe

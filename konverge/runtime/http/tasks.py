@@ -20,7 +20,7 @@ def tasks_of(loop: asyncio.AbstractEventLoop) -> list[dict[str, Any]]:
 
     Call it on the loop itself.
     """
-    found = []
+    entries = []
     for task in asyncio.all_tasks(loop):
         coroutine = task.get_coro()
         entry: dict[str, Any] = {
@@ -30,22 +30,24 @@ def tasks_of(loop: asyncio.AbstractEventLoop) -> list[dict[str, Any]]:
         }
         if task.cancelling():
             entry["cancelling"] = True
-        found.append(entry)
-    return sorted(found, key=lambda entry: str(entry["name"]))
+        entries.append(entry)
+    return sorted(entries, key=lambda entry: str(entry["name"]))
 
 
 def _awaits(coroutine: Any) -> list[Any]:
     """Return a coroutine and the chain of its awaits. `Task.get_stack` shows only the first."""
     frames: list[Any] = []
-    here = coroutine
-    while here is not None and len(frames) < 100:
+    awaited = coroutine
+    while awaited is not None and len(frames) < 100:
         frame = next(
-            (getattr(here, name, None) for name in ("cr_frame", "gi_frame", "ag_frame") if hasattr(here, name)), None
+            (getattr(awaited, name, None) for name in ("cr_frame", "gi_frame", "ag_frame") if hasattr(awaited, name)),
+            None,
         )
         if frame is None:
             break
         frames.append(frame)
-        here = next(
-            (getattr(here, name) for name in ("cr_await", "gi_yieldfrom", "ag_await") if hasattr(here, name)), None
+        awaited = next(
+            (getattr(awaited, name) for name in ("cr_await", "gi_yieldfrom", "ag_await") if hasattr(awaited, name)),
+            None,
         )
     return frames

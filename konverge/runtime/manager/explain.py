@@ -76,8 +76,8 @@ def describe(
     """Return the pages of `/debug`, each as a function that returns plain data."""
 
     def caches() -> list[Any]:
-        found = informers()
-        return [] if found is None else [plain(informer.statistics()) for informer in found.informers()]
+        running = informers()
+        return [] if running is None else [plain(informer.statistics()) for informer in running.informers()]
 
     return {
         "controllers": lambda: {runner.spec.name: _controller(runner) for runner in runners()},
@@ -86,11 +86,11 @@ def describe(
     }
 
 
-def _conditions(found: Object) -> list[dict[str, Any]]:
+def _conditions(object_: Object) -> list[dict[str, Any]]:
     """Return the conditions of an object, of every writer."""
-    conditions = found.get("status", "conditions", default=[])
+    conditions = object_.get("status", "conditions", default=[])
     entries = conditions if isinstance(conditions, list) else []
-    return [{word: one[word] for word in _CONDITION if word in one} for one in entries if isinstance(one, dict)]
+    return [{word: entry[word] for word in _CONDITION if word in entry} for entry in entries if isinstance(entry, dict)]
 
 
 def _names(kind: Kind[Any]) -> set[str]:
@@ -99,7 +99,7 @@ def _names(kind: Kind[Any]) -> set[str]:
 
 def explain(runners: tuple[ControllerRunner, ...], kind: str, namespace: str, name: str) -> list[dict[str, Any]]:
     """Return, for each controller of this kind (kind, plural or short name), the known facts about one object's reconciles."""
-    found = []
+    explanations = []
     for runner in runners:
         declaration = getattr(runner.spec.model, "__konverge_declaration__", None)
         known = _names(runner.spec.kind) | set(getattr(declaration, "short_names", ()))
@@ -110,7 +110,7 @@ def explain(runners: tuple[ControllerRunner, ...], kind: str, namespace: str, na
         cached = runner.caches(view).find(namespace, name)
         records = runner.history.of(key)
         waiting = runner.queue.why(key)
-        found.append(
+        explanations.append(
             {
                 "controller": runner.spec.name,
                 "key": str(key),
@@ -124,4 +124,4 @@ def explain(runners: tuple[ControllerRunner, ...], kind: str, namespace: str, na
                 "waits": None if waiting is None else plain(waiting),
             }
         )
-    return found
+    return explanations

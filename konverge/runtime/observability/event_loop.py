@@ -174,20 +174,20 @@ class EventLoopMonitor:
         if frame is None or self._pinged.is_set():
             return
         task = asyncio.current_task(self._loop)
-        found = (self._running.get(task) if task is not None else None) or _inherited(frame)
-        if found is None:
+        reconcile = (self._running.get(task) if task is not None else None) or _inherited(frame)
+        if reconcile is None:
             return
-        self._calls.labels(controller=found.controller).inc()
+        self._calls.labels(controller=reconcile.controller).inc()
         now = monotonic()
-        if now - self._logged.get(found.controller, -LOG_EVERY) < LOG_EVERY:
+        if now - self._logged.get(reconcile.controller, -LOG_EVERY) < LOG_EVERY:
             return
-        self._logged[found.controller] = now
+        self._logged[reconcile.controller] = now
         self._log.warning(
             "a reconcile blocks the event loop: everything else in this process waits; await, or use asyncio.to_thread, or make "
             "reconcile a plain function, which gets a thread",
             **{
-                LogKey.CONTROLLER: found.controller,
-                LogKey.KEY: str(found.key),
+                LogKey.CONTROLLER: reconcile.controller,
+                LogKey.KEY: str(reconcile.key),
                 LogKey.DURATION: round(seconds, 3),
                 LogKey.STACK: trimmed(frame),
             },
@@ -255,16 +255,18 @@ def trimmed(frame: FrameType, limit: int = _FRAMES) -> str:
     If nothing else is left, the stack is whole.
     """
     frames: list[FrameType] = []
-    here: FrameType | None = frame
-    while here is not None and here.f_code is not _HANDLE:
-        frames.append(here)
-        here = here.f_back
+    current: FrameType | None = frame
+    while current is not None and current.f_code is not _HANDLE:
+        frames.append(current)
+        current = current.f_back
     frames.reverse()
     users = list(frames)
     while users and users[0].f_code.co_filename.startswith(_LIBRARIES):
         del users[0]
     shown = users or frames
     left_out = len(shown) - limit
-    summary = traceback.StackSummary.extract(((one, one.f_lineno) for one in shown[-limit:]), lookup_lines=True)
+    summary = traceback.StackSummary.extract(
+        ((shown_frame, shown_frame.f_lineno) for shown_frame in shown[-limit:]), lookup_lines=True
+    )
     head = f"  ... {left_out} more\n" if left_out > 0 else ""
     return (head + "".join(summary.format())).rstrip("\n")

@@ -100,13 +100,13 @@ class Report:
     """The operator's own checks."""
 
     def __bool__(self) -> bool:
-        return all(one.ready for one in self._all)
+        return all(part.ready for part in self._all)
 
     @property
     def _all(self) -> tuple[ControllerReport, ...]:
         return (
             *self.controllers,
-            *(one for one in (self.webhooks, self.election) if one is not None),
+            *(part for part in (self.webhooks, self.election) if part is not None),
             *self.background,
             *self.checks,
         )

@@ -90,9 +90,9 @@ class Children:
         metadata["ownerReferences"] = [self._reference, *references]
         cached = self.cached(key)
         if cached is None and self._would_see(key):
-            made = await self._create(key, intent)
-            if made is not None:
-                return key, made, True
+            created = await self._create(key, intent)
+            if created is not None:
+                return key, created, True
         existing = cached.metadata if cached is not None else await self._existing(key)
         if existing is None:
             await self._check_owner(key)

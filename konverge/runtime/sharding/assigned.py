@@ -38,10 +38,10 @@ class AssignedOwnership(Ownership):
 
     def desired(self, metadata: Metadata, family: str) -> str:  # noqa: ARG002  # the coordinator decides by the family
         """Return this member for an object that it should own, else the replica that should have it; "" for none."""
-        found = self._assignment(metadata)
-        if found.drain and found.drain != self.ring.replica:
-            return found.drain
-        return self.ring.member if found.replica == self.ring.replica else found.replica
+        assignment = self._assignment(metadata)
+        if assignment.drain and assignment.drain != self.ring.replica:
+            return assignment.drain
+        return self.ring.member if assignment.replica == self.ring.replica else assignment.replica
 
     def observe(self, key: Key, old: Metadata | None, new: Metadata | None, writer: Hashable) -> bool:
         """Record a change of an object; returns whether its stamp or its assignment changed."""

@@ -92,10 +92,10 @@ def assign(
     target = replica_of(desired) if desired else ""
     if not target:
         return present
-    for one in (former, stamp):
-        if one is None or not one.owner:
+    for candidate in (former, stamp):
+        if candidate is None or not candidate.owner:
             continue
-        state, home = state_of(one.owner), replica_of(one.owner)
+        state, home = state_of(candidate.owner), replica_of(candidate.owner)
         if state.gone or not home:
             continue
         return Assignment(home, "" if home == target or state is MemberState.DRAINING else target)

@@ -29,7 +29,7 @@ class Rendezvous:
 
     def __init__(self, members: Iterable[str] = (), *, remembered: int = _REMEMBERED) -> None:
         self.members = tuple(members)
-        self._encoded = tuple((one, b"\0" + one.encode()) for one in self.members)
+        self._encoded = tuple((member, b"\0" + member.encode()) for member in self.members)
         self._owners: dict[str, str] = {}
         self._remembered = remembered
 
@@ -43,9 +43,9 @@ class Rendezvous:
         for member, encoded in self._encoded:
             score = copy()
             score.update(encoded)
-            found = score.digest()
-            if found > best or (found == best and member > owner):
-                best, owner = found, member
+            digest = score.digest()
+            if digest > best or (digest == best and member > owner):
+                best, owner = digest, member
         if len(key) > _LONGEST_REMEMBERED:
             return owner
         if len(self._owners) >= self._remembered:

@@ -37,8 +37,8 @@ class LeaseEvents:
         """Record that this replica is a member, under this name."""
         self.member = member
         waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            self._record(*one)
+        for event in waiting:
+            self._record(*event)
 
     def recreated(self, lease: Metadata) -> None:
         """Report that the Lease was deleted, and was created again."""

@@ -245,11 +245,11 @@ class Membership:
 
         Members that have not joined own nothing, so no newcomer waits for them.
         """
-        return all(one.renewed or one.state.gone or not one.lease.joined for one in self._members.values())
+        return all(member.renewed or member.state.gone or not member.lease.joined for member in self._members.values())
 
     def is_alone(self, name: str) -> bool:
         """Return whether this replica has seen no other process that may take part in the ring."""
-        return all(one.state.gone for other, one in self._members.items() if other != name)
+        return all(member.state.gone for other, member in self._members.items() if other != name)
 
     def has_joined(self, name: str) -> bool:
         """Return whether a member's Lease has ever had the mark of a joined member."""
@@ -264,20 +264,24 @@ class Membership:
     def unreleased(self) -> dict[str, MemberLease]:
         """Return the Leases of dead members that still name a holder, by the names of their members."""
         return {
-            name: one.lease
-            for name, one in self._members.items()
-            if one.state is MemberState.DEAD and not one.deleted and not one.lease.record.released
+            name: member.lease
+            for name, member in self._members.items()
+            if member.state is MemberState.DEAD and not member.deleted and not member.lease.record.released
         }
 
     def outdated(self, now: float, seconds: float) -> tuple[str, ...]:
         """Return the members that have been dead or released for so many seconds: their Leases can be deleted."""
         return tuple(
-            name for name, one in self._members.items() if self._gone_for(one, now) > seconds and not one.deleted
+            name
+            for name, member in self._members.items()
+            if self._gone_for(member, now) > seconds and not member.deleted
         )
 
     def forget_gone(self, now: float, seconds: float) -> tuple[str, ...]:
         """Forget the members that have been dead or released for so many seconds and whose Leases were deleted; returns their names."""
-        names = tuple(name for name, one in self._members.items() if self._gone_for(one, now) > seconds and one.deleted)
+        names = tuple(
+            name for name, member in self._members.items() if self._gone_for(member, now) > seconds and member.deleted
+        )
         for name in names:
             self.forget(name)
         return names

@@ -45,13 +45,13 @@ def ordinal_of(host: str) -> tuple[str, int]:
     >>> ordinal_of("operator-2")
     ('operator', 2)
     """
-    found = _POD.fullmatch(host.partition(".")[0])
-    if found is None:
+    match = _POD.fullmatch(host.partition(".")[0])
+    if match is None:
         raise UsageError(
             f"sharding.mode=ordinal takes the pods of a StatefulSet, whose names end in their ordinal; this host is {host[:100]!r}: "
             "deploy a StatefulSet, or set sharding.mode=hash"
         )
-    return found[1], int(found[2])
+    return match[1], int(match[2])
 
 
 def share_of(uid: str, replicas: int) -> int:
@@ -122,11 +122,14 @@ class OrdinalRing:
     def _on_set(self, change: Change) -> None:
         if change.new is None:
             return  # its pods are about to end; until then the last number is valid
-        found = change.new.decode(STATEFUL_SET)
-        replicas, start = found.get("spec", "replicas", default=1), found.get("spec", "ordinals", "start", default=0)
+        stateful_set = change.new.decode(STATEFUL_SET)
+        replicas, start = (
+            stateful_set.get("spec", "replicas", default=1),
+            stateful_set.get("spec", "ordinals", "start", default=0),
+        )
         if self._known.is_set() and (replicas, start) == (self.replicas, self._start):
             return
-        self.replicas, self._start, self.epoch = replicas, start, max(1, found.metadata.generation or 1)
+        self.replicas, self._start, self.epoch = replicas, start, max(1, stateful_set.metadata.generation or 1)
         self._log.info("the number of shares changed", **{LogKey.MEMBERS: replicas})
         self._members.set(replicas)
         self._known.set()

@@ -87,10 +87,10 @@ class Ownership:
             metrics.shard_writes.labels(name=manager, result=result)
 
     def _count(self) -> float:
-        return float(sum(bool(one.held) for one in self._objects.values()))
+        return float(sum(bool(entry.held) for entry in self._objects.values()))
 
     def _orphan_age(self) -> float:
-        waits = (one.wanted_since for one in self._objects.values() if one.wanted_since is not None)
+        waits = (entry.wanted_since for entry in self._objects.values() if entry.wanted_since is not None)
         return max((self._now() - since for since in waits), default=0.0)
 
     # --- questions -----------------------------------------------------------------------------------------------------------
@@ -120,8 +120,8 @@ class Ownership:
         return self.desired(metadata, family) == self.ring.member or self.is_mine(metadata)
 
     def _holds(self, metadata: Metadata) -> bool:
-        one = self._objects.get(metadata.uid)
-        return one is not None and bool(one.held)
+        entry = self._objects.get(metadata.uid)
+        return entry is not None and bool(entry.held)
 
     def changes(self, metadata: Metadata, family: str) -> bool:
         """Return whether this replica is to claim an object or to hand it over."""
@@ -132,26 +132,26 @@ class Ownership:
             return desired != held
         return self.owns(metadata).owner == self.ring.member
 
-    def _decide(self, metadata: Metadata, family: str, one: _Object) -> ShardDecision:
+    def _decide(self, metadata: Metadata, family: str, entry: _Object) -> ShardDecision:
         version = metadata.resource_version
         view = ShardView(
             me=self.ring.member,
             desired=self.desired(metadata, family),
             stamp=read_stamp(metadata.annotations, self.annotation, version),
             version=version,
-            held=one.held,
-            current=_is_current(version, one),
-            former=one.former if self._now() < one.former_until else None,
-            running=one.running > 0,
+            held=entry.held,
+            current=_is_current(version, entry),
+            former=entry.former if self._now() < entry.former_until else None,
+            running=entry.running > 0,
         )
         unknown: dict[str, float] = {}
-        decision = decide(view, lambda member: self._state_of(member, one.unknown or {}, unknown))
+        decision = decide(view, lambda member: self._state_of(member, entry.unknown or {}, unknown))
         wanted = decision.action in (ShardAction.WAIT, ShardAction.CLAIM) and view.desired == view.me
         if not wanted:
-            one.wanted_since = None
-        elif one.wanted_since is None:
-            one.wanted_since = self._now()
-        one.unknown = unknown if wanted and unknown else None
+            entry.wanted_since = None
+        elif entry.wanted_since is None:
+            entry.wanted_since = self._now()
+        entry.unknown = unknown if wanted and unknown else None
         return decision
 
     def _state_of(self, member: str, known: Mapping[str, float], unknown: dict[str, float]) -> MemberState:
@@ -172,42 +172,42 @@ class Ownership:
         if self.ring.draining:
             return Claim()
         self._begin_term()
-        one = self._objects.setdefault(metadata.uid, _Object())
+        entry = self._objects.setdefault(metadata.uid, _Object())
         try:
-            if one.writing:
+            if entry.writing:
                 return Claim(again=_AGAIN)
-            decision = self._decide(metadata, family, one)
+            decision = self._decide(metadata, family, entry)
             if decision.action is ShardAction.KEEP:
-                if not _is_current(metadata.resource_version, one):
+                if not _is_current(metadata.resource_version, entry):
                     return Claim(again=_AGAIN)
-                one.running += 1
-                return Claim(decision.epoch, inherited=one.inherited)
+                entry.running += 1
+                return Claim(decision.epoch, inherited=entry.inherited)
             if decision.action in (ShardAction.CLAIM, ShardAction.CLEAR):
                 if wait := self._forgeries.wait(metadata.uid, self._now()):
                     return Claim(again=wait)
-                return Claim(again=await self._write(key, metadata, one, decision, writer))
-            return Claim(again=self._look_again(one))
+                return Claim(again=await self._write(key, metadata, entry, decision, writer))
+            return Claim(again=self._look_again(entry))
         finally:
-            if one.empty:
+            if entry.empty:
                 self._objects.pop(metadata.uid, None)
 
-    def _look_again(self, one: _Object) -> float | None:
+    def _look_again(self, entry: _Object) -> float | None:
         """Return after how many seconds to check an object again that this replica waits for; None if another should own it."""
-        if one.wanted_since is None:
+        if entry.wanted_since is None:
             return None
         now = self._now()
-        waits = [max(_AGAIN, one.former_until - now)] if one.former is not None else []
-        if one.unknown:
-            due = max(self.ring.await_absence(since) for since in one.unknown.values())
+        waits = [max(_AGAIN, entry.former_until - now)] if entry.former is not None else []
+        if entry.unknown:
+            due = max(self.ring.await_absence(since) for since in entry.unknown.values())
             waits.append(due - now + _AGAIN if due > now else _AFTER_FAILURE)
         return min(waits, default=None)
 
     def leave(self, uid: str) -> None:
         """Record the end of a reconcile."""
-        one = self._objects.get(uid)
-        if one is not None and one.running:
-            one.running -= 1
-            if one.empty:
+        entry = self._objects.get(uid)
+        if entry is not None and entry.running:
+            entry.running -= 1
+            if entry.empty:
                 del self._objects[uid]
 
     def observe(self, key: Key, old: Metadata | None, new: Metadata | None, writer: Hashable) -> bool:
@@ -224,27 +224,27 @@ class Ownership:
         before = None if old is None else read_stamp(old.annotations, self.annotation, old.resource_version)
         if old is None or (before == after and self.annotation not in (new.annotations or {}) and before is None):
             return False
-        one = self._objects.get(new.uid)
-        former = former_after(None if one is None else one.former, before, after)
+        entry = self._objects.get(new.uid)
+        former = former_after(None if entry is None else entry.former, before, after)
         if former is not None and former.owner == self.ring.member:
             former = None
-        if former is not None or (one is not None and one.former is not None):
-            one = self._objects.setdefault(new.uid, _Object())
-            if one.former != former:
-                one.former_until = self._now() + 2 * self.ring.settings.lease_seconds
-            one.former = former
+        if former is not None or (entry is not None and entry.former is not None):
+            entry = self._objects.setdefault(new.uid, _Object())
+            if entry.former != former:
+                entry.former_until = self._now() + 2 * self.ring.settings.lease_seconds
+            entry.former = former
         # After the loss of the Lease other members take the objects, as they should.
-        if one is not None and one.held and _is_current(new.resource_version, one) and self.ring.holds:
-            mine = Stamp(self.ring.member, one.held)
-            if after != mine and not one.writing and before == mine:
+        if entry is not None and entry.held and _is_current(new.resource_version, entry) and self.ring.holds:
+            mine = Stamp(self.ring.member, entry.held)
+            if after != mine and not entry.writing and before == mine:
                 self._complain(key, new, after)
-                if one.running and not self._forgeries.wait(new.uid, self._now()):
-                    self._spawn(self._stamp_again(key, new, one, writer))
-        elif before != after and self.owns(new).owner == self.ring.member and (one is None or not one.writing):
+                if entry.running and not self._forgeries.wait(new.uid, self._now()):
+                    self._spawn(self._stamp_again(key, new, entry, writer))
+        elif before != after and self.owns(new).owner == self.ring.member and (entry is None or not entry.writing):
             self._forgeries.note(new.uid, self._now())  # a late write of this member, or forged
         return before != after
 
-    async def _stamp_again(self, key: Key, metadata: Metadata, one: _Object, writer: Hashable) -> None:
+    async def _stamp_again(self, key: Key, metadata: Metadata, entry: _Object, writer: Hashable) -> None:
         """Write the stamp again while a reconcile runs, so that no other member takes the object for unowned."""
         decision = decide(
             ShardView(
@@ -252,12 +252,12 @@ class Ownership:
                 desired=self.ring.member,
                 stamp=read_stamp(metadata.annotations, self.annotation, metadata.resource_version),
                 version=metadata.resource_version,
-                held=one.held,
+                held=entry.held,
                 running=True,
             ),
             self.ring.state_of,
         )
-        await self._write(key, metadata, one, decision, writer)
+        await self._write(key, metadata, entry, decision, writer)
 
     def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.create_task(work, name=f"konverge stamp {self.ring.name}")
@@ -278,7 +278,7 @@ class Ownership:
             self._objects.clear()
 
     async def _write(
-        self, key: Key, metadata: Metadata, one: _Object, decision: ShardDecision, writer: Hashable
+        self, key: Key, metadata: Metadata, entry: _Object, decision: ShardDecision, writer: Hashable
     ) -> float | None:
         """Write a stamp by compare-and-swap; returns after how many seconds to check again."""
         claims = decision.action is ShardAction.CLAIM
@@ -292,10 +292,10 @@ class Ownership:
             }
         }
         before = read_stamp(metadata.annotations, self.annotation, metadata.resource_version)
-        inherited = one.inherited if one.held else before is not None or one.former is not None
+        inherited = entry.inherited if entry.held else before is not None or entry.former is not None
         if not claims:
-            one.held = 0  # whatever the response is: an abandoned write may still arrive
-        one.writing = True
+            entry.held = 0  # whatever the response is: an abandoned write may still arrive
+        entry.writing = True
         self._forgeries.wrote(metadata.uid)
         result = "failed"
         again: float | None = _AFTER_FAILURE
@@ -305,12 +305,12 @@ class Ownership:
             )
             result, again = ("claimed", 0.0) if claims else ("cleared", None)
             if claims and self._member == member:
-                one.held, one.version = decision.epoch, written.metadata.resource_version
-                one.inherited = inherited
-                one.former = None
-                if one.wanted_since is not None:
-                    self._handover.observe(self._now() - one.wanted_since)
-                one.wanted_since = None
+                entry.held, entry.version = decision.epoch, written.metadata.resource_version
+                entry.inherited = inherited
+                entry.former = None
+                if entry.wanted_since is not None:
+                    self._handover.observe(self._now() - entry.wanted_since)
+                entry.wanted_since = None
         except Conflict:
             result, again = "conflict", _AGAIN
         except (NotFound, NotLeading):
@@ -318,7 +318,7 @@ class Ownership:
         except KonvergeError as error:
             self._log.debug("a stamp could not be written", **{LogKey.KEY: key.path, LogKey.ERROR: str(error)})
         finally:
-            one.writing = False
+            entry.writing = False
             self._metrics.shard_writes.labels(name=self._manager, result=result).inc()
         return again
 
@@ -346,5 +346,5 @@ def _cause_of(stamp: Stamp | None, *, present: bool) -> str:
     return "replaced by a stamp that no member of the ring writes" if present else "removed"
 
 
-def _is_current(version: str, one: _Object) -> bool:
-    return not one.version or reached(version, one.version) is not False
+def _is_current(version: str, entry: _Object) -> bool:
+    return not entry.version or reached(version, entry.version) is not False

@@ -30,5 +30,9 @@ def rules_of_sharding(settings: ShardingSettings, controllers: Iterable[Controll
     return (
         Rule(LEASE.group, (plural_of(LEASE),), verbs, namespace=settings.namespace),
         replace(EVENT_RULE, namespace=settings.namespace),  # Events about the members' Leases
-        *(Rule(one.kind.group, (plural_of(one.kind),), ("patch",)) for one in controllers if one.family is not None),
+        *(
+            Rule(controller.kind.group, (plural_of(controller.kind),), ("patch",))
+            for controller in controllers
+            if controller.family is not None
+        ),
     )

@@ -240,16 +240,16 @@ class Ring:
         """List the Leases; returns whether that succeeded."""
         asked = self._now()
         try:
-            found = await self._client.list(LEASE, self.namespace, labels=self._labels)
+            leases = await self._client.list(LEASE, self.namespace, labels=self._labels)
         except KonvergeError as error:
             if not self._problem:
                 self._log.warning("the leases of the ring cannot be listed", **{LogKey.ERROR: str(error)})
             self._problem = str(error)
             return False
         self._problem = ""
-        for one in found:
-            self._note_replica(one)
-        self._membership.observe_all({one.name: _read(one) for one in found}, asked=asked, now=self._now())
+        for lease in leases:
+            self._note_replica(lease)
+        self._membership.observe_all({lease.name: _read(lease) for lease in leases}, asked=asked, now=self._now())
         return True
 
     async def _release_dead(self) -> None:
@@ -287,18 +287,18 @@ class Ring:
         """Apply the observed membership, and notify if it changed."""
         live = self._membership.live(self._now())
         if self.draining:
-            live = tuple(one for one in live if one != self.member)
+            live = tuple(member for member in live if member != self.member)
         states = self._membership.states()
         if live != self._live:
             self._log.info("the members of the ring changed", **{LogKey.MEMBERS: list(live)})
         for state in MemberState:
             if state is MemberState.UNKNOWN:
                 continue  # a name without a Lease is not a member
-            count = sum(one is state for one in states.values())
+            count = sum(present is state for present in states.values())
             self._metrics.shard_members.labels(name=self._manager, state=state.value).set(count)
-        sharing = tuple(one for one in live if one in self._replicas) if self.replica else live
+        sharing = tuple(member for member in live if member in self._replicas) if self.replica else live
         # Expiry and recovery move no object, so a look at each object would be in vain.
-        deciding = {(one, state) for one, state in states.items() if state.gone or state is MemberState.DRAINING}
+        deciding = {(member, state) for member, state in states.items() if state.gone or state is MemberState.DRAINING}
         news = live != self._live or sharing != self._sharing.members or not deciding <= self._deciding
         self._live, self._states, self._deciding = live, states, deciding
         if sharing != self._sharing.members:
@@ -391,12 +391,12 @@ class Ring:
     async def _look_first(self) -> bool:
         """Record the earlier members: they are counted at once."""
         try:
-            found = await self._client.list(LEASE, self.namespace, labels=self._labels)
+            leases = await self._client.list(LEASE, self.namespace, labels=self._labels)
         except KonvergeError as error:
             self._problem = str(error)
             return False
-        for one in found:
-            self._observe(one, initial=True)
+        for lease in leases:
+            self._observe(lease, initial=True)
         self._problem = ""
         self._news.set()
         return True

@@ -79,10 +79,10 @@ def read_stamp(annotations: Mapping[str, str] | None, annotation: str, version: 
     Stamp(owner='shop-a-0000c0ffee', epoch=7)
     >>> read_stamp({"shard-owner.konverge.dev/shop": "anyone/7"}, "shard-owner.konverge.dev/shop", "12")
     """
-    found = _FORM.fullmatch((annotations or {}).get(annotation, ""))
-    if found is None:
+    match = _FORM.fullmatch((annotations or {}).get(annotation, ""))
+    if match is None:
         return None
-    owner, epoch = found[1], int(found[2])
+    owner, epoch = match[1], int(match[2])
     ring = annotation.rpartition("/")[2]
     if owner and not (owner.startswith(f"{ring}-") and _MEMBER.fullmatch(owner, len(ring) + 1)):
         return None

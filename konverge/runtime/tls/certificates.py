@@ -101,15 +101,15 @@ def expiry_of(certificate: bytes) -> datetime:
 def is_of_authority(bundle: bytes, authority: str) -> bool:
     """Return whether a CA bundle holds certificates of this authority and no others."""
     try:
-        found = x509.load_pem_x509_certificates(bundle)
+        certificates = x509.load_pem_x509_certificates(bundle)
     except ValueError:
         return False
-    return bool(found) and all(_common_name(one) == authority for one in found)
+    return bool(certificates) and all(_common_name(certificate) == authority for certificate in certificates)
 
 
 def _common_name(certificate: x509.Certificate) -> str:
-    found = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(found[0].value) if found else ""
+    attributes = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(attributes[0].value) if attributes else ""
 
 
 def _read(held: Material) -> _Held | None:
@@ -125,9 +125,9 @@ def _read(held: Material) -> _Held | None:
         return None
     if authority_key.public_key() != authorities[0].public_key() or key.public_key() != certificate.public_key():
         return None
-    for one in authorities:
+    for authority in authorities:
         try:
-            certificate.verify_directly_issued_by(one)
+            certificate.verify_directly_issued_by(authority)
         except (InvalidSignature, ValueError, TypeError):
             continue
         return _Held(authorities, authority_key, certificate)
@@ -164,7 +164,7 @@ def _issue(authority: str, hosts: Sequence[str], now: datetime, lives: Lives) ->
 def _followed(held: Material, read: _Held, authority: str, now: datetime, lives: Lives) -> Material:
     """Return the material with a new authority in front; older authorities stay trusted while they are valid."""
     signer, key = _authority(authority, now, lives)
-    former = [one for one in read.authorities if one.not_valid_after_utc > now]
+    former = [authority for authority in read.authorities if authority.not_valid_after_utc > now]
     return replace(held, trusted=b"".join(map(_pem, (signer, *former))), authority_key=_private_pem(key))
 
 

@@ -76,14 +76,14 @@ class MountedPair:
 
     def read(self) -> tuple[bytes, bytes]:
         """Return certificate and key as they are now; raises ConfigError that names the file that cannot be read."""
-        found = []
+        contents = []
         for name in ("tls.crt", "tls.key"):
             path = self._folder / name
             try:
-                found.append(path.read_bytes())
+                contents.append(path.read_bytes())
             except OSError as error:
                 raise ConfigError(
                     f"{path} cannot be read: {error.strerror or error}; mount the Secret of the serving certificate there, "
                     f"or leave {self._setting} empty to have certificates made"
                 ) from error
-        return found[0], found[1]
+        return contents[0], contents[1]

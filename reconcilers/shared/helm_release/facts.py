@@ -87,8 +87,8 @@ class ReleaseFacts:
 
     def outcome_is(self, type_: str, status: str, *reasons: str) -> bool:
         """Tell whether that condition has this status, and one of these reasons if any is given."""
-        found = self.outcome(type_)
-        return found is not None and found.status == status and (not reasons or found.reason in reasons)
+        condition = self.outcome(type_)
+        return condition is not None and condition.status == status and (not reasons or condition.reason in reasons)
 
     @property
     def held_back(self) -> bool:

@@ -163,8 +163,8 @@ class FluxRelease:
     @property
     def reconciling(self) -> bool:
         """Whether Flux reports Reconciling=True."""
-        found = self.find(Flux.RECONCILING)
-        return found is not None and found.is_true
+        condition = self.find(Flux.RECONCILING)
+        return condition is not None and condition.is_true
 
     def request_pending(self, desired: DesiredRelease) -> bool:
         """Tell whether a request for new values is still unhandled.

@@ -85,9 +85,9 @@ def redacted(condition: Condition) -> str:
         return without_queries(condition.message)
     head = _HEAD.match(condition.message)
     parts = [head[0]] if head is not None else []
-    found = "; ".join(_causes(condition.message[head.end() if head is not None else 0 :]))
-    if found:
-        parts.append(found)
+    causes = "; ".join(_causes(condition.message[head.end() if head is not None else 0 :]))
+    if causes:
+        parts.append(causes)
     rest = f"Flux's own words, which may quote values, are in the condition {condition.type} of the HelmRelease"
     return f"{': '.join(parts)} ({rest})" if parts else rest
 

@@ -43,8 +43,8 @@ def _reconciling(facts: ReleaseFacts) -> ConditionValue:
 
 
 def _no_progress(facts: ReleaseFacts) -> ConditionValue | None:
-    found = no_progress(facts)
-    return None if found is None else found.stalled(facts.now)
+    stagnation = no_progress(facts)
+    return None if stagnation is None else stagnation.stalled(facts.now)
 
 
 def _upstream_reconciling(facts: ReleaseFacts) -> ConditionValue:
@@ -243,13 +243,13 @@ def drifted(facts: ReleaseFacts) -> Translation | None:
     """Row 12: objects of the chart have drifted. Flux corrects or only reports the drift; the instance reports it."""
     if not facts.current or not facts.outcome_is(Flux.DRIFTED, "True"):
         return None
-    found = facts.outcome(Flux.DRIFTED)
+    condition = facts.outcome(Flux.DRIFTED)
     runs = facts.ready_is("True") and not facts.reconciling
     return Translation(
         row="drifted",
         ready=_ready_deployed(facts) if runs else None,
         reconciling=ConditionValue(True, Reconciling.HELM_RELEASE_UPGRADING) if facts.reconciling else _STABLE,
-        degraded=ConditionValue(True, Degraded.DRIFTED, found.message if found is not None else ""),
+        degraded=ConditionValue(True, Degraded.DRIFTED, condition.message if condition is not None else ""),
         rolled_out=runs,
     )
 

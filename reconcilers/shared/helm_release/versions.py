@@ -60,11 +60,11 @@ def parse(text: str) -> ChartVersion:
     >>> parse("v1.2.3+build").build
     'build'
     """
-    found = _VERSION.match(text) if len(text) <= 256 else None
-    if found is None:
+    match = _VERSION.match(text) if len(text) <= 256 else None
+    if match is None:
         raise ValueError(f"{text!r} is no exact version; write MAJOR.MINOR.PATCH, for instance 1.2.3")
-    pre = tuple(found["pre"].split(".")) if found["pre"] else ()
-    return ChartVersion(int(found["major"]), int(found["minor"]), int(found["patch"]), pre, found["build"] or "")
+    pre = tuple(match["pre"].split(".")) if match["pre"] else ()
+    return ChartVersion(int(match["major"]), int(match["minor"]), int(match["patch"]), pre, match["build"] or "")
 
 
 def same(reported: str, desired: str, *, ignore_build: bool) -> bool:

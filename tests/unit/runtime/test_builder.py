@@ -193,6 +193,12 @@ def test_a_watched_kind_that_the_declared_rules_write_may_be_got(verb: str) -> N
     assert "get" in {got for rule in rules if "configmaps" in rule.resources for got in rule.verbs}
 
 
+def test_right_to_get_a_written_kind_is_limited_to_the_writes_namespace() -> None:
+    controller = whole().watches(CONFIG_MAP, to=nobody, metadata_only=True).reads_live()
+    rules = rules_of(controller.needs(Rule("", ("configmaps",), ("create",), namespace="web")))
+    assert {rule.namespace for rule in rules if "configmaps" in rule.resources and "get" in rule.verbs} == {"web"}
+
+
 async def test_an_undeclared_live_read_is_an_error_that_says_what_to_add(lab: Lab) -> None:
     said: list[str] = []
 
