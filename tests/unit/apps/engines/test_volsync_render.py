@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from apps.engine_replay import Json, request_of
+from apps.engine_replay import request_of
+from recordings import Json
 
 from konverge.reconcilers.apps.operations.engines.engine import EngineRequest, Refused, Rendered
 from konverge.reconcilers.apps.operations.engines.volsync import VolSyncEngine
