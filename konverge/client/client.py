@@ -228,7 +228,7 @@ class Client:
         *,
         timeout: float = 60.0,
     ) -> R:
-        """Return the first state of an object, which need not exist yet, for which the predicate holds.
+        """Return the first state of an object that fulfils the predicate; the object need not exist yet.
 
         Raises TimeoutError, with the last known state, after `timeout` seconds. The rights are `list` and `watch` of the kind.
         """

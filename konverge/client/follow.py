@@ -142,7 +142,7 @@ async def wait_until(
     *,
     timeout: float,
 ) -> R:
-    """Return the first state of an object for which the predicate holds (`Client.wait_until`)."""
+    """Return the first state of an object that fulfils the predicate (`Client.wait_until`)."""
     kind, last = kind_of(what), "it does not exist"
     try:
         async with asyncio.timeout(timeout), aclosing(_of_name(client, kind, name, namespace)) as events:

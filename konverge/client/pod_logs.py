@@ -1,6 +1,6 @@
 """The log of a container, line by line.
 
-Guarantees: the lines arrive as the kubelet sends them, without the line end; bytes that are no UTF-8 become U+FFFD. Without `follow` the
+Guarantees: the lines arrive as the kubelet sends them, without the line end, and invalid UTF-8 is replaced by U+FFFD. Without `follow` the
 iteration ends with the log, with `follow` it ends with the container.
 
 The parameters: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#get-read-log-of-the-specified-pod
@@ -21,7 +21,7 @@ __all__ = ["log_lines", "log_request"]
 
 _PODS: Final = ResourceInfo(api_version="v1", kind="Pod", plural="pods", namespaced=True)
 _TEXT: Final = "application/json, */*"
-"""As kubectl asks: the log is plain text, a failure is a Status."""
+"""kubectl sends the same: a log is plain text, and a failure is a Status."""
 
 
 def log_request(

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 ROOMS = ("reconcilers", "examples", "cmd", "konverge", "testkit/konverge_testing", "tools")
 
-HOSTS = ("konverge/runtime/builder", "konverge/runtime/reconcile")
+HOSTS = ("konverge/runtime/builder", "konverge/runtime/controller", "konverge/runtime/reconcile")
 """The runtime reconciles objects of every kind with the same code, so the model is erased there; its public signatures name the model."""
 
 

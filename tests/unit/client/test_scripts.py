@@ -91,7 +91,7 @@ async def test_a_followed_collection_shows_each_change_once(lab: Lab, fault: Fau
     assert await following == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a"), ("ADDED", "b")]
 
 
-async def test_what_changed_while_the_watch_was_down_is_followed_by_a_list(lab: Lab) -> None:
+async def test_changes_during_an_interruption_are_followed_by_a_list(lab: Lab) -> None:
     assert lab.server is not None
     await create(lab, "a", "b", app="x")
     down = Rule(WATCHES, Refuse(status=503))
