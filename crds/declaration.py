@@ -121,6 +121,8 @@ class Declaration:
     """The users who may write the kind with the role `edit` of the operator's chart, or only with its role `admin`."""
     viewable: bool = True
     """Whether the role `view` of the chart reads the kind; False if the spec may hold a secret."""
+    selectable: tuple[str, ...] = ()
+    """The JSON paths of the fields that field selectors may name."""
 
     def __post_init__(self) -> None:
         for problem in self._problems():
@@ -153,7 +155,7 @@ class Declaration:
     def _problems(self) -> list[str]:
         problems = [
             f"{name} is a tuple of several; write {name}=({getattr(self, name)!r},)"
-            for name in ("short_names", "categories", "conditions", "columns", "rules")
+            for name in ("short_names", "categories", "conditions", "columns", "rules", "selectable")
             if isinstance(getattr(self, name), str | Column | Cel)
         ]
         if problems:

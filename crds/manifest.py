@@ -153,6 +153,8 @@ def _version(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
     # kubectl shows Age by default.
     if columns != (AGE,):
         version["additionalPrinterColumns"] = [column.entry() for column in columns]
+    if declaration.selectable:
+        version["selectableFields"] = [{"jsonPath": path} for path in declaration.selectable]
     version["schema"] = {"openAPIV3Schema": copy.deepcopy(schema_of(cls))}
     version["subresources"] = {"status": {}} | ({"scale": declaration.scale.entry()} if declaration.scale else {})
     return version

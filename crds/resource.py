@@ -262,6 +262,7 @@ def resource(
     deprecated: str | None = None,
     written_by: Writer = "administrators",
     viewable: bool = True,
+    selectable: tuple[str, ...] = (),
 ) -> Callable[[type[C]], type[C]]:
     """Declare a class to be a custom resource of this API version; the decorator returns the class itself.
 
@@ -270,7 +271,9 @@ def resource(
     object (`self.spec`, `self.metadata.name`). Several versions of one kind are several classes with the same `kind=`, one of them with
     `storage=True`; `deprecated` is the warning that users of an old version see. `written_by="tenants"` puts the kind into the role `edit`
     of the operator's chart, which a platform team gives to tenants; every other kind is in the role `admin`. `viewable=False` leaves a kind
-    whose spec may hold a secret out of the role `view`.
+    whose spec may hold a secret out of the role `view`. `selectable` are the paths of at most eight fields, of type string, integer or
+    boolean, that field selectors may name: `selectable=(".spec.node",)` allows `.watches(..., fields="spec.node=a")` and
+    `kubectl get --field-selector` (Kubernetes 1.31 and later).
 
     Raises UsageError for names that the API server would refuse, SchemaError for a model that no structural schema can express.
 
@@ -305,6 +308,7 @@ def resource(
             deprecated=deprecated,
             written_by=written_by,
             viewable=viewable,
+            selectable=selectable,
         )
         _bind(cls, declaration)
         return cls

@@ -44,8 +44,25 @@ def root_schema(cls: type[BaseModel], declaration: Declaration, *, described: bo
     required = [*root.get("required", ()), *(["spec"] if properties["spec"].get("required") else [])]
     if required:
         root["required"] = required
+    for path in declaration.selectable:
+        _check_selectable(cls, path, root)
     rules = [*root.pop(VALIDATIONS, ()), *(rule.entry() for rule in declaration.rules)]
     return {**root, VALIDATIONS: rules} if rules else root
+
+
+_SELECTABLE = ("string", "integer", "boolean")
+
+
+def _check_selectable(cls: type[BaseModel], path: str, root: Mapping[str, Any]) -> None:
+    """Raise SchemaError unless the API server accepts this path of a selectable field."""
+    part: Mapping[str, Any] = root
+    names = path.removeprefix(".").split(".") if path.startswith((".spec.", ".status.")) else [""]
+    for name in names:
+        part = (part.get("properties") or {}).get(name) or {}
+    if part.get("type") not in _SELECTABLE:
+        raise SchemaError(
+            f"{cls.__name__}: selectable {path!r}: write the JSON path of a field of type string, integer or boolean, as in '.spec.node'"
+        )
 
 
 def _with_default(cls: type[BaseModel], schema: dict[str, Any]) -> dict[str, Any]:

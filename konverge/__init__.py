@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         Terminal,
     )
     from konverge.keys import Key
-    from konverge.kinds import Kind, kind
+    from konverge.kinds import Kind, Resource, kind
     from konverge.metrics import Metrics
     from konverge.model import Model
     from konverge.objects import Metadata, Object
@@ -66,6 +66,14 @@ if TYPE_CHECKING:
         WebhookSettings,
         back_reference,
         by_back_reference,
+    )
+    from konverge.runtime.builder.predicates import (
+        all_of,
+        annotations_changed,
+        any_of,
+        generation_changed,
+        labels_changed,
+        metadata_changed,
     )
 
 __all__ = [
@@ -115,6 +123,7 @@ __all__ = [
     "Reader",
     "Report",
     "RequeueAfter",
+    "Resource",
     "RetryAfter",
     "Rule",
     "ShardingSettings",
@@ -122,11 +131,17 @@ __all__ = [
     "Terminal",
     "Webhook",
     "WebhookSettings",
+    "all_of",
+    "annotations_changed",
+    "any_of",
     "back_reference",
     "by_back_reference",
+    "generation_changed",
     "is_false",
     "is_true",
     "kind",
+    "labels_changed",
+    "metadata_changed",
     "resource",
     "run",
 ]
@@ -140,12 +155,20 @@ _HOMES = {
         *("NotConvertible", "NotFound", "ObjectChanged", "RetryAfter", "Terminal"),
     ),
     "konverge.keys": ("Key",),
-    "konverge.kinds": ("Kind", "kind"),
+    "konverge.kinds": ("Kind", "Resource", "kind"),
     "konverge.metrics": ("Metrics",),
     "konverge.model": ("Model",),
     "konverge.objects": ("Metadata", "Object"),
     "konverge.outcome": ("Done", "Outcome", "RequeueAfter"),
     "konverge.program": ("run",),
+    "konverge.runtime.builder.predicates": (
+        "all_of",
+        "annotations_changed",
+        "any_of",
+        "generation_changed",
+        "labels_changed",
+        "metadata_changed",
+    ),
     "konverge.runtime": (
         *(
             "HOLD",

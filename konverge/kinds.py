@@ -32,7 +32,11 @@ def _problem(api_version: str, kind: str) -> str:
 
 
 class Resource(Protocol):
-    """The interface of every object: of thin views (`Object`) and pydantic models (`CustomResource`)."""
+    """The interface of every object: of thin views (`Object`) and pydantic models (`CustomResource`).
+
+    >>> def path_of(object_: Resource) -> str:
+    ...     return f"{object_.namespace}/{object_.name}"
+    """
 
     @property
     def metadata(self) -> Metadata:

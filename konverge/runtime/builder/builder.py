@@ -97,6 +97,7 @@ class Watched:
     optional: bool = False
     predicate: Predicate | None = None
     labels: str = ""
+    fields: str = ""
     namespaces: tuple[str, ...] = ()
     """The namespaces of the watch, for an owned kind the namespaces of the children; empty: every namespace that the manager watches."""
     own_writes: bool = True
@@ -202,6 +203,7 @@ class Controller(Generic[R]):
     """Gauges with the numbers of objects by other labels."""
     predicate: Predicate | None = None
     labels: str = ""
+    fields: str = ""
     rules: tuple[Rule, ...] = ()
     live: tuple[Kind[Any], ...] | None = None
     """The kinds that are read live; None: any kind."""
@@ -241,6 +243,8 @@ class Controller(Generic[R]):
         known_by: Callable[[Metadata], str] | None = None,
         own_writes: bool = True,
         written_in: Iterable[str] = (),
+        labels: str = "",
+        fields: str = "",
     ) -> Controller[R]:
         """Watch children of this kind: a change of a child enqueues its controlling owner (`Owns`).
 
@@ -251,7 +255,12 @@ class Controller(Generic[R]):
         nothing. Any other change in the same event still enqueues the owner. With `written_in` the rights to get and write children
         are given in these namespaces only; the API server refuses children elsewhere. The same kind may be watched too, for objects
         that are not children: `.owns(SECRET).watches(SECRET, to=users_of)`. The two share one cache.
+
+        With `labels` or `fields`, selectors that the API server evaluates, only the selected children are cached, and a kind is not
+        watched as well. A child whose labels do not match is refused. A field selector belongs to a field that no write of the
+        controller changes.
         """
+        LabelSelector.given(labels, f"controller {self.name!r}: .owns")
         kind = kind_of(what)
         if any(other.kind == kind for other in self.owned):
             raise UsageError(f"controller {self.name!r} declares .owns({kind.group_kind}) twice; one .owns is enough")
@@ -262,8 +271,22 @@ class Controller(Generic[R]):
             namespaces=tuple(sorted(set(written_in))),
             known_by=known_by,
             own_writes=own_writes,
+            labels=labels,
+            fields=fields,
         )
+        self._check_one_selection((*self.owned, watch), self.watched)
         return replace(self, owned=(*self.owned, watch))
+
+    def _check_one_selection(self, owned: Iterable[Watched], watched: Iterable[Watched]) -> None:
+        """Raise UsageError for a kind that is owned and watched if one of the two has a selection that the other cache cannot serve."""
+        kinds = {watch.kind: watch for watch in owned}
+        for watch in watched:
+            owner = kinds.get(watch.kind)
+            if owner is not None and (owner.labels or owner.fields or watch.fields):
+                raise UsageError(
+                    f"controller {self.name!r} owns and watches {watch.kind.group_kind}, and both read one cache: leave out the "
+                    "selectors of .owns and the fields of .watches, and filter by when=, or watch the kind in another controller"
+                )
 
     @overload
     def watches(
@@ -275,6 +298,7 @@ class Controller(Generic[R]):
         optional: bool = False,
         when: Predicate | None = None,
         labels: str = "",
+        fields: str = "",
         namespaces: Iterable[str] = (),
         unlisted: bool = False,
     ) -> Controller[R]: ...
@@ -289,6 +313,7 @@ class Controller(Generic[R]):
         optional: bool = False,
         when: Predicate | None = None,
         labels: str = "",
+        fields: str = "",
         namespaces: Iterable[str] = (),
         unlisted: bool = False,
     ) -> Controller[R]: ...
@@ -302,6 +327,7 @@ class Controller(Generic[R]):
         optional: bool = False,
         when: Predicate | None = None,
         labels: str = "",
+        fields: str = "",
         namespaces: Iterable[str] = (),
         unlisted: bool = False,
     ) -> Controller[R]:
@@ -312,7 +338,10 @@ class Controller(Generic[R]):
         kind is watched only in these, and the rights on it are limited to them. With `unlisted` the controller of an optional kind
         also runs while it has no right to list it: `ctx.serves(kind)` is False then, and `ctx.cache(kind).problem` is the reason.
 
-        A kind may be watched several times, with other labels, namespaces or map functions: `ctx.cache(kind)` then reads the objects of
+        `labels` and `fields` are selectors that the API server evaluates: other objects are neither sent nor cached. A custom resource has
+        the field selectors `metadata.name`, `metadata.namespace`, and those of its `selectableFields`.
+
+        A kind may be watched several times, with other selectors, namespaces or map functions: `ctx.cache(kind)` then reads the objects of
         all of them. If the kind is owned too, `ctx.cache(kind)` reads the cache of the children, which has every object.
 
         Raises UsageError for `unlisted` without `optional`, for `namespaces` with an invalid name, for a repeated declaration, and for
@@ -330,8 +359,9 @@ class Controller(Generic[R]):
                 f"controller {self.name!r}: .watches({kind.kind}, unlisted=True): add optional=True, since a controller that needs "
                 "the kind waits until it may list it"
             )
-        watch = Watched(kind, to, metadata_only, optional, when, labels, where, unlisted=unlisted)
+        watch = Watched(kind, to, metadata_only, optional, when, labels, fields, where, unlisted=unlisted)
         self._check_beside_others(watch)
+        self._check_one_selection(self.owned, (watch,))
         return replace(self, watched=(*self.watched, watch))
 
     def _check_beside_others(self, watch: Watched) -> None:
@@ -445,10 +475,13 @@ class Controller(Generic[R]):
         """Let only these changes of the primary kind enqueue the object. Creation, deletion and resync always do."""
         return replace(self, predicate=predicate)
 
-    def selecting(self, labels: str) -> Controller[R]:
-        """Watch only primary objects that match this label selector; others do not exist for this controller."""
+    def selecting(self, labels: str = "", *, fields: str = "") -> Controller[R]:
+        """Watch only primary objects that match this label selector and this field selector; others do not exist for this controller.
+
+        The API server evaluates both. An object that stops to match is a deleted object for this controller: its finalizer stays.
+        """
         LabelSelector.given(labels, f"controller {self.name!r}: .selecting")
-        return replace(self, labels=labels)
+        return replace(self, labels=labels, fields=fields)
 
     def needs(self, *rules: Rule) -> Controller[R]:
         """Declare rights beyond the rights of the other verbs, for live reads and patches; `konverge rbac` prints them all."""

@@ -31,25 +31,45 @@ def _both(change: Change) -> tuple[Cached, Cached] | None:
 
 
 def generation_changed(change: Change) -> bool:
-    """Pass changes of the generation: of the spec, for a kind with a status subresource."""
+    """Pass changes of the generation: of the spec, for a kind with a status subresource.
+
+    >>> from konverge.kinds import kind
+    >>> from konverge.runtime.builder.builder import Controller
+    >>> jobs = Controller.of(kind("example.com/v1", "Backup")).owns(kind("batch/v1", "Job"), when=generation_changed)
+    """
     both = _both(change)
     return both is None or both[0].metadata.generation != both[1].metadata.generation
 
 
 def labels_changed(change: Change) -> bool:
-    """Pass changes of labels."""
+    """Pass changes of labels.
+
+    >>> from konverge.kinds import kind
+    >>> from konverge.runtime.builder.builder import Controller
+    >>> backups = Controller.of(kind("example.com/v1", "Backup")).when(any_of(generation_changed, labels_changed))
+    """
     both = _both(change)
     return both is None or (both[0].metadata.labels or {}) != (both[1].metadata.labels or {})
 
 
 def annotations_changed(change: Change) -> bool:
-    """Pass changes of annotations."""
+    """Pass changes of annotations.
+
+    >>> from konverge.kinds import kind
+    >>> from konverge.runtime.builder.builder import Controller
+    >>> backups = Controller.of(kind("example.com/v1", "Backup")).when(any_of(generation_changed, annotations_changed))
+    """
     both = _both(change)
     return both is None or (both[0].metadata.annotations or {}) != (both[1].metadata.annotations or {})
 
 
 def metadata_changed(change: Change) -> bool:
-    """Pass changes of anything in metadata that is more than bookkeeping: labels, annotations, finalizers, owners, deletion."""
+    """Pass changes of anything in metadata that is more than bookkeeping: labels, annotations, finalizers, owners, deletion.
+
+    >>> from konverge.kinds import kind
+    >>> from konverge.runtime.builder.builder import Controller
+    >>> backups = Controller.of(kind("example.com/v1", "Backup")).when(metadata_changed)
+    """
     both = _both(change)
     return both is None or meaning(both[0].metadata) != meaning(both[1].metadata)
 

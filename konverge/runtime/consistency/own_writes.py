@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from konverge.client import Client, Write, WriteState
+from konverge.client import Client, ListQuery, Write, WriteState
 from konverge.errors import KonvergeError, NotFound
 from konverge.informers import Cached, Informer
 from konverge.keys import Key
@@ -225,7 +225,8 @@ def look(write: Write, informer: Informer | None) -> View:
             return View.BEHIND if store.has_uid(write.namespace, write.name, write.uid) else View.SHOWN
         case WriteState.DONE:
             shows = store.shows(write.namespace, write.name, write.version)
-            if shows is False and selection.labels and store.get(write.namespace, write.name) is None:
+            narrow = selection.labels or selection.fields
+            if shows is False and narrow and store.get(write.namespace, write.name) is None:
                 return View.UNCERTAIN  # an object outside of the selection never arrives
             return View.UNWATCHED if shows is None else View.SHOWN if shows else View.BEHIND
 
@@ -320,6 +321,7 @@ class StalenessBarrier:
         """Read the object from the server, and compare the cached version with the server's version."""
         try:
             metadata = await self._client.get_metadata(write.kind, write.name, write.namespace)
+            selected = informer is not None and await self._selects(informer, metadata)
         except NotFound:
             cached = informer is not None and informer.store.get(write.namespace, write.name) is not None
             return View.BEHIND if cached else View.SHOWN
@@ -327,10 +329,21 @@ class StalenessBarrier:
             return View.BEHIND  # not known yet; the barrier's limit bounds the wait
         if informer is None:
             return View.UNWATCHED
-        if not LabelSelector.parse(informer.selection.labels).matches(metadata.labels or {}):
+        if not selected:
             return View.UNWATCHED if informer.store.get(write.namespace, write.name) is None else View.BEHIND
         shows = informer.store.shows(write.namespace, write.name, metadata.resource_version)
         return View.BEHIND if shows is False else View.SHOWN
+
+    async def _selects(self, informer: Informer, metadata: Metadata) -> bool:
+        """Return whether the selection of a cache takes an object; only the API server can evaluate a field selector."""
+        selection, info = informer.selection, informer.info
+        if not LabelSelector.parse(selection.labels).matches(metadata.labels or {}):
+            return False
+        if not selection.fields or info is None:
+            return True
+        fields = f"{selection.fields},metadata.name={metadata.name}"
+        query = ListQuery(namespace=metadata.namespace or None, fields=fields, limit=1, metadata_only=True)
+        return bool((await self._client.list_page(info, query)).items)
 
     def stop_waiting(self, key: Key) -> None:
         """Give up on the writes that the cache does not show; the ledger still knows who wrote them."""

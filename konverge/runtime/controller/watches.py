@@ -97,10 +97,11 @@ class ControllerWatches:
     ) -> None:
         """Acquire every cache, and register these event handlers; `select` narrows the cache of the primary kind."""
         spec, where = self._spec, self._namespace
-        chosen = Selection(spec.kind, where, labels=spec.labels)
+        chosen = Selection(spec.kind, where, labels=spec.labels, fields=spec.fields)
         self.primary = self._feed(spec.kind, None, chosen if select is None else select(chosen), primary)
         for source in spec.owned:
-            self._feed(source.kind, source, Selection(source.kind, where), partial(owned, source))
+            selection = Selection(source.kind, where, labels=source.labels, fields=source.fields)
+            self._feed(source.kind, source, selection, partial(owned, source))
         for source in spec.watched:
             self._watch(source, partial(watched, source))
         for index in spec.indexed:
@@ -113,7 +114,9 @@ class ControllerWatches:
                 watch.kind, watch, Selection(watch.kind, self._namespace), partial(_handle_selected, watch, handler)
             )
             return
-        chosen = Selection(watch.kind, self._namespace, labels=watch.labels, metadata_only=watch.metadata_only)
+        chosen = Selection(
+            watch.kind, self._namespace, labels=watch.labels, fields=watch.fields, metadata_only=watch.metadata_only
+        )
         if not watch.namespaces and [other.kind for other in self._spec.watched].count(watch.kind) == 1:
             self._feed(watch.kind, watch, chosen, handler)
             return

@@ -7,6 +7,7 @@ set are deleted only while no child is held.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from konverge.runtime.apply.owners import check_scope, controller_reference, ref
 from konverge.runtime.consistency.own_writes import only_own_apply
 from konverge.runtime.reconcile.services import ReconcileServices
 from konverge.runtime.reconcile.trace import ReconcileTrace
+from konverge.selectors import LabelSelector
 
 if TYPE_CHECKING:
     from konverge.informers import Cached
@@ -89,6 +91,8 @@ class Children:
         references = [entry for entry in metadata.get("ownerReferences", ()) if entry.get("uid") != owner.uid]
         metadata["ownerReferences"] = [self._reference, *references]
         cached = self.cached(key)
+        if cached is None:
+            self._refuse_unselected(key, metadata.get("labels") or {})
         if cached is None and self._would_see(key):
             created = await self._create(key, intent)
             if created is not None:
@@ -164,6 +168,17 @@ class Children:
                 _LAGS,
                 f"{key} is not made, since the garbage collector would delete it: the server has deleted {mine}, or is deleting it, and "
                 "the cache does not show that yet",
+            )
+
+    def _refuse_unselected(self, key: Key, labels: Mapping[str, str]) -> None:
+        """Raise UsageError for a new child that the cache of the children would never show."""
+        informer = self._services.caches.informer(key.kind)
+        if informer is None or not informer.selection.labels:
+            return
+        if not LabelSelector.parse(informer.selection.labels).matches(labels):
+            raise UsageError(
+                f"controller {self._services.controller!r} owns only {key.kind.kind} with the labels {informer.selection.labels!r}, and "
+                f"{key} does not have them: add the labels to the child, or leave out the selector of .owns"
             )
 
     def _note_made(self, key: Key) -> None:
