@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         labels_changed,
         metadata_changed,
     )
+    from konverge.runtime.builder.sources import Channel, Listening, daily, every
 
 __all__ = [
     "HOLD",
@@ -85,6 +86,7 @@ __all__ = [
     "Apply",
     "BackgroundServices",
     "Caches",
+    "Channel",
     "Child",
     "Client",
     "ClientConfig",
@@ -107,6 +109,7 @@ __all__ = [
     "Key",
     "Kind",
     "KonvergeError",
+    "Listening",
     "Manager",
     "ManagerSettings",
     "Metadata",
@@ -136,6 +139,8 @@ __all__ = [
     "any_of",
     "back_reference",
     "by_back_reference",
+    "daily",
+    "every",
     "generation_changed",
     "is_false",
     "is_true",
@@ -161,6 +166,7 @@ _HOMES = {
     "konverge.objects": ("Metadata", "Object"),
     "konverge.outcome": ("Done", "Outcome", "RequeueAfter"),
     "konverge.program": ("run",),
+    "konverge.runtime.builder.sources": ("Channel", "Listening", "daily", "every"),
     "konverge.runtime.builder.predicates": (
         "all_of",
         "annotations_changed",

@@ -80,6 +80,7 @@ class Why:
     ASKED: Final = "asked"
     ELECTED: Final = "this replica leads"
     INTERRUPTED: Final = "interrupted by the loss of the lease"
+    SOURCE: Final = "source"
     OWNER_CHANGED: Final = "its owner or the members of the ring changed"
 
 

@@ -33,6 +33,7 @@ from konverge.outcome import Outcome
 from konverge.rbac import Rule
 from konverge.runtime.builder.families import family_of
 from konverge.runtime.builder.predicates import Predicate
+from konverge.runtime.builder.sources import Source
 from konverge.selectors import LabelSelector
 
 if TYPE_CHECKING:
@@ -189,6 +190,8 @@ class Controller(Generic[R]):
     owned: tuple[Watched, ...] = ()
     watched: tuple[Watched, ...] = ()
     indexed: tuple[Indexed, ...] = ()
+    sources: tuple[tuple[str, Source], ...] = ()
+    """Sources of keys beside the watches, by name."""
     finalizer_name: str = ""
     may_hold: Callable[[Metadata, Caches], bool] | None = None
     """Whether the finalizer may be added to an object now; None: always."""
@@ -482,6 +485,19 @@ class Controller(Generic[R]):
         """
         LabelSelector.given(labels, f"controller {self.name!r}: .selecting")
         return replace(self, labels=labels, fields=fields)
+
+    def listens_to(self, source: Source, *, name: str = "") -> Controller[R]:
+        """Reconcile the keys that a source yields: a message bus, a clock (`every`, `daily`), other code of the program (`Channel`).
+
+        `source` is an async generator that receives a `Listening`; `konverge.runtime.builder.sources` has guarantees and caveats. `name`
+        appears in the reasons of reconciles and in the report, by default the name of the function. Raises UsageError for a repeated name.
+        """
+        chosen = name or getattr(source, "__name__", "") or type(source).__name__.strip("_").lower()
+        if any(other == chosen for other, _ in self.sources):
+            raise UsageError(
+                f"controller {self.name!r} has a source {chosen!r} already: give each a name, .listens_to(source, name=...)"
+            )
+        return replace(self, sources=(*self.sources, (chosen, source)))
 
     def needs(self, *rules: Rule) -> Controller[R]:
         """Declare rights beyond the rights of the other verbs, for live reads and patches; `konverge rbac` prints them all."""

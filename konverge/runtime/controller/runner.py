@@ -21,6 +21,7 @@ from konverge.runtime.cache.readers import Caches
 from konverge.runtime.controller.aftermath import History, ReconcileReports
 from konverge.runtime.controller.event_handlers import EventHandlers
 from konverge.runtime.controller.gate_host import GateHost
+from konverge.runtime.controller.listeners import Listeners
 from konverge.runtime.controller.metrics import ControllerMetrics, PrometheusQueue
 from konverge.runtime.controller.object_counts import OwnObjects, counts_of
 from konverge.runtime.controller.pipeline import ReconcilePipeline
@@ -96,6 +97,9 @@ class ControllerRunner:
             reports=self._reports,
             forget=self._forget,
             log=self._log,
+        )
+        self._listeners = Listeners(
+            spec, services.client, self.caches, enqueue=self.events.enqueue, changed=changed, log=self._log
         )
         self._precondition = Precondition(spec.gate, spec.kind, services.client, self._log, changed=changed)
 
@@ -174,6 +178,10 @@ class ControllerRunner:
             )
             resync = tasks.create_task(self._resync(), name=f"konverge resync {name}")
             helpers = [watcher, resync]
+            helpers += [
+                tasks.create_task(run, name=f"konverge source {name}/{source}")
+                for source, run in self._listeners.runs()
+            ]
             if self._gate is not None:
                 helpers.append(tasks.create_task(self._gate.run(), name=f"konverge gate {name}"))
             await wait_first(self._stopping.wait(), self._term.ended())
@@ -231,7 +239,7 @@ class ControllerRunner:
         return ControllerReport(
             name=self.spec.name,
             state=self.state,
-            problems=(*self._watches.problems(), *gated, *reports.denials.obstacles),
+            problems=(*self._watches.problems(), *self._listeners.problems, *gated, *reports.denials.obstacles),
             last_error=reports.last_error,
         )
 

@@ -1,0 +1,100 @@
+"""The sources of one controller at work: `konverge.runtime.builder.sources` describes their contract."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
+from typing import Any, TypeVar, cast
+
+from structlog.typing import FilteringBoundLogger
+
+from konverge.client import Client
+from konverge.errors import NotLeading, stack_of
+from konverge.keys import Key
+from konverge.kinds import Kind, Resource
+from konverge.runtime.builder.builder import Controller
+from konverge.runtime.builder.sources import Source
+from konverge.runtime.cache.readers import Caches, Reader
+from konverge.runtime.observability.readiness import Obstacle
+from konverge.words import LogKey, Why
+
+__all__ = ["Listeners"]
+
+R = TypeVar("R", bound=Resource)
+
+_LONGEST = 60.0
+
+
+class Listeners:
+    """Runs the sources of a controller; also the `Listening` that they receive."""
+
+    def __init__(
+        self,
+        spec: Controller[Any],
+        client: Client,
+        caches: Caches,
+        *,
+        enqueue: Callable[[Key, str], None],
+        changed: Callable[[], None],
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._spec = spec
+        self._caches = caches
+        self._enqueue = enqueue
+        self._changed = changed
+        self._log = log
+        self._errors: dict[str, str] = {}
+        self.client = client
+
+    def key(self, name: str, namespace: str = "") -> Key:
+        """Return the key of an object of the controller's kind."""
+        return Key("", self._spec.kind, namespace, name)
+
+    def all_keys(self) -> list[Key]:
+        """Return the keys of all cached objects of the controller's kind."""
+        return self._caches(self._spec.kind).keys()
+
+    def cache(self, what: Kind[R] | type[R]) -> Reader[R]:
+        """Return the cache of a kind that the controller declared."""
+        return self._caches(what)
+
+    @property
+    def problems(self) -> tuple[Obstacle, ...]:
+        """An obstacle for each source that failed and waits for its next attempt."""
+        return tuple(Obstacle(f"source {name}", "SourceFailed", text) for name, text in self._errors.items())
+
+    def runs(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
+        """Return a coroutine for each source, by its name; each ends with its cancellation or its source."""
+        return [(name, self._run(name, source)) for name, source in self._spec.sources]
+
+    async def _run(self, name: str, source: Source) -> None:
+        loop, pause = asyncio.get_running_loop(), 1.0
+        try:
+            while True:
+                began = loop.time()
+                try:
+                    await self._listen(name, source)
+                    return
+                except NotLeading:
+                    return
+                except Exception as error:  # noqa: BLE001  # containment: the controller and its other sources continue
+                    pause = 1.0 if loop.time() - began > _LONGEST else pause
+                    self._errors[name] = f"it raised {type(error).__name__}: {error}; it begins again in {pause:g} s"
+                    self._changed()
+                    self._log.error(
+                        "a source failed", **{LogKey.NAME: name, LogKey.STACK: stack_of(error), LogKey.DELAY: pause}
+                    )
+                    await asyncio.sleep(pause)
+                    pause = min(pause * 2, _LONGEST)
+        finally:
+            self._errors.pop(name, None)
+
+    async def _listen(self, name: str, source: Source) -> None:
+        reason = f"{Why.SOURCE} {name}"
+        async with aclosing(cast(AsyncGenerator[Key], source(self))) as keys:
+            async for key in keys:
+                if self._errors.pop(name, None) is not None:
+                    self._changed()
+                self._enqueue(key, reason)
+                await asyncio.sleep(0)  # a source that never waits must not hold the loop
