@@ -9,7 +9,7 @@ Guarantees
 - An object that is being deleted and cannot be converted passes with a new apiVersion only: its finalizers can be removed, and its
   namespace can end.
 
-Caveats: one object that cannot be converted fails every list of its kind in the other versions. A request in the stored version needs no
+Caveats: one object that cannot be converted fails every list of its kind in the other versions. A read in the stored version needs no
 conversion.
 """
 
