@@ -155,7 +155,7 @@ async def both_versions(lab: Lab) -> None:
     await lab.until(Tank, "a", kv.is_true("Ready"))
     await patiently(lab, Tank, {"spec": {"colour": "red"}})
     await patiently(lab, BetaTank, {"spec": {"litres": 3}})
-    tank = await lab.until(Tank, "a", lambda tank: tank is not None and tank.status.level == 3000)
+    tank = await lab.until(Tank, "a", lambda tank: tank.status.level == 3000)
     assert tank.spec.colour == "red"
 
 
