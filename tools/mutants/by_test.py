@@ -8,6 +8,7 @@ from by_test_machines import MACHINES
 from by_test_operations import OPERATIONS
 from by_test_pools import POOLS
 from by_test_sharding import SHARDING
+from by_test_versions import VERSIONS
 from planting import Mutant
 
 __all__ = ["BY_TEST"]
@@ -792,4 +793,5 @@ BY_TEST: Final = (
     *OPERATIONS,
     *POOLS,
     *SHARDING,
+    *VERSIONS,
 )

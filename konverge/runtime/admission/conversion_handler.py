@@ -9,7 +9,7 @@ Guarantees
 - An object that is being deleted and cannot be converted passes with a new apiVersion only: its finalizers can be removed, and its
   namespace can end.
 
-Caveats: one object that cannot be converted fails every list of its kind in the other versions. A request in the stored version needs no
+Caveats: one object that cannot be converted fails every list of its kind in the other versions. A read in the stored version needs no
 conversion.
 """
 
@@ -53,8 +53,10 @@ class ConversionHandler(Responder):
                 raise too_deep() from None
             except Exception as error:  # noqa: BLE001 - containment: an exception of a function becomes a response
                 if _metadata(given).get("deletionTimestamp"):
-                    words, name = "an object that is being deleted cannot be converted", name_of("object", given)
-                    self._log.warning(words, **{LogKey.KEY: name, LogKey.ERROR: type(error).__name__})
+                    self._log.warning(
+                        "an object that is being deleted cannot be converted",
+                        **{LogKey.KEY: name_of("object", given), LogKey.ERROR: type(error).__name__},
+                    )
                     objects.append({**given, "apiVersion": request.desired})
                 else:
                     return self._failed(request, given, error)

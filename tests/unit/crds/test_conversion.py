@@ -98,10 +98,13 @@ def test_a_version_that_the_operator_lacks_is_named() -> None:
         TANKS.converted(tank(BETA, {"litres": 4}), "tanks.example.com/v2")
 
 
+def unchanged(old: Any) -> Any:
+    return old
+
+
 def test_a_function_that_returns_another_class_is_a_mistake() -> None:
-    wrong: Any = lambda old: old  # noqa: E731
     with pytest.raises(UsageError, match="returned BetaTank; it converts BetaTank into Tank"):
-        kv.Conversion.of(Tank).version(BetaTank, up=wrong, down=to_beta).converted(tank(BETA, {"litres": 1}), V1)
+        kv.Conversion.of(Tank).version(BetaTank, up=unchanged, down=to_beta).converted(tank(BETA, {"litres": 1}), V1)
 
 
 async def _later(old: BetaTank) -> Tank:

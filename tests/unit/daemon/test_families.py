@@ -12,10 +12,11 @@ from hosted import NAMES, daemon_settings, distribution
 from konverge.crds.catalogue import own_resources
 from konverge.daemon.config import load
 from konverge.daemon.families import at_home, definitions_of, discover, install_families, installed_settings
+from konverge.daemon.programs import narrow
 from konverge.errors import ConfigError, UsageError
 from konverge.families import Family
 from konverge.reconcilers.quota.family import FAMILY as QUOTA
-from konverge.runtime import Manager
+from konverge.runtime import Manager, WebhookSettings
 
 BEDS = """
 import konverge as kv
@@ -91,6 +92,36 @@ async def test_family_of_another_distribution_is_hosted_with_its_settings(instal
     manager = Manager("konverge")
     assert install_families(manager, settings)["beds"] == ("beds",)
     assert "beds" in [controller.name for controller in manager.controllers]
+
+
+MIRRORS = """
+from mirror_operator import MIRRORS, Mirror, MirrorV1, build
+from pydantic import BaseModel
+from konverge.families import Family
+
+class Settings(BaseModel):
+    beds: int = 3
+
+def install(manager, settings):
+    build(manager)
+
+FAMILY = Family(name="beds", summary="Mirrors", settings=Settings, install=install, kinds=(Mirror, MirrorV1))
+"""
+
+
+async def test_family_with_a_kind_in_two_versions_is_hosted_with_its_conversion(installed: Install) -> None:
+    installed("acme-beds", "beds = acme_beds:FAMILY", MIRRORS)
+    settings = daemon_settings(webhooks=WebhookSettings(service="web/hooks"))
+    (hosted,) = (hosted for hosted in settings.families if hosted.name == "beds")
+    (definition,) = definitions_of(hosted.family, settings)
+    path = "/convert-mirrors-example-com-mirror"
+    assert definition["spec"]["conversion"]["webhook"]["clientConfig"]["service"]["path"] == path
+    (plain,) = definitions_of(hosted.family, daemon_settings(), plain=True)
+    assert "conversion" not in plain["spec"]
+    manager = Manager("konverge")
+    assert install_families(manager, settings)["beds"] == ("mirror", path)
+    await narrow(manager, daemon_settings(controllers=("quota",)), {"quota": ("pool",), "beds": ("mirror", path)})
+    assert manager.conversions == (), "a conversion is dropped with its family"
 
 
 async def test_cluster_wide_family_of_another_distribution_needs_the_cluster(installed: Install) -> None:

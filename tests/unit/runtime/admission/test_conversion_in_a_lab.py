@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +30,7 @@ import konverge as kv
 from konverge.errors import ServerFailure, UsageError
 from konverge.runtime.admission.configurations import DEFINITION
 from konverge_testing import Lab
+from konverge_testing.lab import explore
 
 
 @pytest.fixture(autouse=True)
@@ -134,6 +136,32 @@ async def test_an_apply_in_an_older_version_keeps_what_it_cannot_hold(lab: Lab) 
     await lab.client.apply(BetaTank, body, force=True)
     tank = await lab.get(Tank, "a")
     assert (tank.spec.volume.millilitres, tank.spec.colour) == (5000, "red")
+
+
+async def patiently(lab: Lab, model: type[Tank | BetaTank], patch: dict[str, Any]) -> None:
+    """Patch a tank again until it can be converted: nothing converts while the operator is down."""
+    while True:
+        try:
+            await lab.patch(model, "a", patch)
+        except ServerFailure:
+            await asyncio.sleep(60)
+        else:
+            return
+
+
+async def both_versions(lab: Lab) -> None:
+    await lab.start(build_of(KEEPING))
+    await lab.create(BetaTank.new("a", spec=BetaSpec(litres=2)))
+    await lab.until(Tank, "a", kv.is_true("Ready"))
+    await patiently(lab, Tank, {"spec": {"colour": "red"}})
+    await patiently(lab, BetaTank, {"spec": {"litres": 3}})
+    tank = await lab.until(Tank, "a", lambda tank: tank.status.level == 3000)
+    assert tank.spec.colour == "red"
+
+
+def test_two_versions_survive_every_fault() -> None:
+    report = explore(both_versions, mode="quick", seed=1, budget=20, workers=1, strict=False)
+    assert report.passed, report.text()
 
 
 def refuses(new: Tank) -> BetaTank:

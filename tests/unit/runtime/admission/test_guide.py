@@ -1,4 +1,4 @@
-"""The programs of docs/guide/admission.md and versions.md run unchanged, with the command that a reader would give."""
+"""The programs of docs/guide/admission.md and docs/guide/versions.md run unchanged, with the command that a reader would give."""
 
 from __future__ import annotations
 
