@@ -41,7 +41,7 @@ from konverge.reconcilers.machines.kinds import (
     SHARD_GROUP,
 )
 from konverge.reconcilers.machines.metrics import MachineMetrics
-from konverge.reconcilers.machines.ondemand import observe
+from konverge.reconcilers.machines.ondemand import indexes as pods
 from konverge.reconcilers.machines.ondemand.reconciler import OnDemandReconciler
 from konverge.reconcilers.machines.pools import indexes
 from konverge.reconcilers.machines.pools.protection import protecting
@@ -256,13 +256,13 @@ def on_demand_controller(service: NstanceService) -> Controller[Object]:
         _of(NSTANCE_CLUSTER, service.settings)
         .named(MachinesController.ON_DEMAND)
         .writes_status_as(_NO_STATUS)
-        .watches(POD, to=observe.clusters_of_pod, metadata_only=True)
-        .watches(MACHINE, to=observe.clusters_of_object)
-        .watches(NSTANCE_MACHINE, to=observe.clusters_of_object)
+        .watches(POD, to=pods.clusters_of_pod, metadata_only=True)
+        .watches(MACHINE, to=pods.clusters_of_object)
+        .watches(NSTANCE_MACHINE, to=pods.clusters_of_object)
         .watches(CLUSTER, to=_clusters, when=indexes.pauses_or_goes)
-        .indexes(POD, observe.BY_DEMAND, by=observe.by_demand)
-        .indexes(MACHINE, observe.BY_POD, by=observe.by_pod)
-        .indexes(NSTANCE_MACHINE, observe.BY_POD, by=observe.by_pod)
+        .indexes(POD, pods.BY_DEMAND, by=pods.by_demand)
+        .indexes(MACHINE, pods.BY_POD, by=pods.by_pod)
+        .indexes(NSTANCE_MACHINE, pods.BY_POD, by=pods.by_pod)
         .reads_live(POD, MACHINE, NSTANCE_MACHINE, CLUSTER)
         .needs(
             Rule(CAPI_GROUP, ("machines",), ("create", "delete")),

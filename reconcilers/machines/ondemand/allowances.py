@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from konverge.reconcilers.machines.ondemand.observe import Demand
+from konverge.reconcilers.machines.ondemand.demand import Demand
 from konverge.reconcilers.machines.settings import EVERY, OnDemandAllowance
 from konverge.reconcilers.machines.shards.addresses import is_identifier
 
