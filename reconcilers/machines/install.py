@@ -119,8 +119,8 @@ def _clusters(changed: Any, caches: Caches) -> Iterable[Key]:
 
 
 def _groups_of_pool(pool: Any, caches: Caches) -> Iterable[Key]:
-    found = caches(NstanceShardGroup).metadata_by_index("owner", pool.metadata.uid)
-    return [Key("", kind_of(NstanceShardGroup), one.namespace, one.name) for one in found]
+    groups = caches(NstanceShardGroup).metadata_by_index("owner", pool.metadata.uid)
+    return [Key("", kind_of(NstanceShardGroup), group.namespace, group.name) for group in groups]
 
 
 def _nothing(_: Any, __: Caches) -> Iterable[Key]:
@@ -133,7 +133,7 @@ def _groups_of_cluster(cluster: Any, caches: Caches) -> Iterable[Key]:
 
 
 def _of(what: type[W] | Kind[W], settings: MachineSettings) -> Controller[W]:
-    """Begin a controller of the objects that the filter lets through. It calls the servers, or decides by what they have answered."""
+    """Begin a controller of the objects that the filter lets through. It calls the servers, or depends on their responses."""
     described = Controller.of(what).calls("the Nstance servers")
     return described.selecting(settings.selector) if settings.selector else described
 

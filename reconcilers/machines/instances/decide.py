@@ -115,7 +115,7 @@ def plan_failure(machine: NstanceMachine, failure: ShardFailure) -> MachinePlan:
         )
         about = Metadata(name=pod.name, namespace=pod.namespace, uid=pod.uid)
         events = (PlannedEvent(MachinesEvent.ON_DEMAND_REFUSED, message, "Warning", POD, about),)
-    return Plan(events=events, set_conditions=(_ready(False, reason, failure.said),))
+    return Plan(events=events, set_conditions=(_ready(False, reason, failure.text),))
 
 
 # --- the state of the instance --------------------------------------------------------------------------------------------------
