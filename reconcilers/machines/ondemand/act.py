@@ -1,4 +1,4 @@
-"""The writes of one step. They are no plan: the refusal of a step holds up no other step, and the status of no object reports them."""
+"""The writes of one step, outside any plan: the refusal of a step holds up no other step, and the status of no object reports them."""
 
 from __future__ import annotations
 
