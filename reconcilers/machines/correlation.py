@@ -33,8 +33,8 @@ def the_match(instance_id: str, node_ids: Iterable[str]) -> str:
 
     Names of GCE instances repeat among projects and zones: a guess could drain or delete another instance's Node.
     """
-    found = {node_id for node_id in node_ids if matches(node_id, instance_id)}
-    return found.pop() if len(found) == 1 else ""
+    matching = {node_id for node_id in node_ids if matches(node_id, instance_id)}
+    return matching.pop() if len(matching) == 1 else ""
 
 
 def pool_provider_ids(
@@ -48,7 +48,7 @@ def pool_provider_ids(
     before, nodes = list(published), list(node_ids)
 
     def shown(instance_id: str) -> str:
-        full = [one for one in before if one != instance_id]
+        full = [provider_id for provider_id in before if provider_id != instance_id]
         return the_match(instance_id, full) or the_match(instance_id, nodes) or instance_id
 
-    return tuple(sorted({shown(one) for one in instance_ids if one}))
+    return tuple(sorted({shown(instance_id) for instance_id in instance_ids if instance_id}))

@@ -41,7 +41,7 @@ from konverge.reconcilers.machines.kinds import (
     SHARD_GROUP,
 )
 from konverge.reconcilers.machines.metrics import MachineMetrics
-from konverge.reconcilers.machines.ondemand import observe
+from konverge.reconcilers.machines.ondemand import indexes as pods
 from konverge.reconcilers.machines.ondemand.reconciler import OnDemandReconciler
 from konverge.reconcilers.machines.pools import indexes
 from konverge.reconcilers.machines.pools.protection import protecting
@@ -119,8 +119,8 @@ def _clusters(changed: Any, caches: Caches) -> Iterable[Key]:
 
 
 def _groups_of_pool(pool: Any, caches: Caches) -> Iterable[Key]:
-    found = caches(NstanceShardGroup).metadata_by_index("owner", pool.metadata.uid)
-    return [Key("", kind_of(NstanceShardGroup), one.namespace, one.name) for one in found]
+    groups = caches(NstanceShardGroup).metadata_by_index("owner", pool.metadata.uid)
+    return [Key("", kind_of(NstanceShardGroup), group.namespace, group.name) for group in groups]
 
 
 def _nothing(_: Any, __: Caches) -> Iterable[Key]:
@@ -133,7 +133,7 @@ def _groups_of_cluster(cluster: Any, caches: Caches) -> Iterable[Key]:
 
 
 def _of(what: type[W] | Kind[W], settings: MachineSettings) -> Controller[W]:
-    """Begin a controller of the objects that the filter lets through. It calls the servers, or decides by what they have answered."""
+    """Begin a controller of the objects that the filter lets through. It calls the servers, or depends on their responses."""
     described = Controller.of(what).calls("the Nstance servers")
     return described.selecting(settings.selector) if settings.selector else described
 
@@ -256,13 +256,13 @@ def on_demand_controller(service: NstanceService) -> Controller[Object]:
         _of(NSTANCE_CLUSTER, service.settings)
         .named(MachinesController.ON_DEMAND)
         .writes_status_as(_NO_STATUS)
-        .watches(POD, to=observe.clusters_of_pod, metadata_only=True)
-        .watches(MACHINE, to=observe.clusters_of_object)
-        .watches(NSTANCE_MACHINE, to=observe.clusters_of_object)
+        .watches(POD, to=pods.clusters_of_pod, metadata_only=True)
+        .watches(MACHINE, to=pods.clusters_of_object)
+        .watches(NSTANCE_MACHINE, to=pods.clusters_of_object)
         .watches(CLUSTER, to=_clusters, when=indexes.pauses_or_goes)
-        .indexes(POD, observe.BY_DEMAND, by=observe.by_demand)
-        .indexes(MACHINE, observe.BY_POD, by=observe.by_pod)
-        .indexes(NSTANCE_MACHINE, observe.BY_POD, by=observe.by_pod)
+        .indexes(POD, pods.BY_DEMAND, by=pods.by_demand)
+        .indexes(MACHINE, pods.BY_POD, by=pods.by_pod)
+        .indexes(NSTANCE_MACHINE, pods.BY_POD, by=pods.by_pod)
         .reads_live(POD, MACHINE, NSTANCE_MACHINE, CLUSTER)
         .needs(
             Rule(CAPI_GROUP, ("machines",), ("create", "delete")),

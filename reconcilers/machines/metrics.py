@@ -69,25 +69,25 @@ class MachineMetrics:
     @classmethod
     def within(cls, metrics: Metrics) -> MachineMetrics:
         """Return the instruments of a `Metrics`."""
-        found = metrics.shared.get(cls)
-        if not isinstance(found, cls):
-            found = metrics.shared[cls] = cls(metrics)
-        return found
+        shared = metrics.shared.get(cls)
+        if not isinstance(shared, cls):
+            shared = metrics.shared[cls] = cls(metrics)
+        return shared
 
     def begin_shard(self, shard: str) -> None:
         """Show a shard that has not responded yet."""
         self.connected.labels(shard).set(0)
-        for one in (self.failures, self.upserts, self.refused):
-            one.labels(shard)
+        for metric in (self.failures, self.upserts, self.refused):
+            metric.labels(shard)
         self.drains.labels(shard).set(0)
         for result in DrainResult:
             self.drained.labels(shard, result)
 
     def forget_shard(self, shard: str) -> None:
         """Remove the series of a shard."""
-        for one in (self.connected, self.listed, self.failures, self.upserts, self.refused, self.drains):
+        for metric in (self.connected, self.listed, self.failures, self.upserts, self.refused, self.drains):
             with suppress(KeyError):  # a shard that never responded has no time
-                one.remove(shard)
+                metric.remove(shard)
         for result in DrainResult:
             with suppress(KeyError):
                 self.drained.remove(shard, result)

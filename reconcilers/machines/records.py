@@ -30,7 +30,7 @@ def recorded_ids(recorded: Object) -> tuple[str, ...]:
     """Return the values of the index BY_RECORDED_ID of shard groups and NstanceMachines: the ids of the status."""
     status = recorded.get("status", default={}) or {}
     listed = (*(status.get("providerIDs") or ()), status.get("providerID") or "")
-    return tuple({bare_id(str(one)) for one in listed if one})
+    return tuple({bare_id(str(provider_id)) for provider_id in listed if provider_id})
 
 
 def recorded_shard(recorded: Object) -> str:
@@ -53,8 +53,8 @@ def admitted_ids(listed: Iterable[str], own: Collection[str], others: Collection
     AdmittedIds(ids=('i-1',), foreign=('aws:///z/i-2',))
     """
     ids = sorted(set(listed))
-    foreign = tuple(one for one in ids if one not in own and bare_id(one) in others)
-    return AdmittedIds(tuple(one for one in ids if one not in foreign), foreign)
+    foreign = tuple(listed_id for listed_id in ids if listed_id not in own and bare_id(listed_id) in others)
+    return AdmittedIds(tuple(listed_id for listed_id in ids if listed_id not in foreign), foreign)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,10 @@ class ShardRecords:
         A pool's list keeps the id of a drained instance after its shard lists it no more, without the name of the shard.
         """
         wanted = bare_id(provider_id)
-        exact = {recorded_shard(one) for one in (*self.groups, *self.machines) if wanted in recorded_ids(one)}
+        records = (*self.groups, *self.machines)
+        exact = {recorded_shard(record) for record in records if wanted in recorded_ids(record)}
         if exact:
             return exact != {shard}
-        pools = [one.get("spec", default={}) or {} for one in self.pools]
-        listing = [one for one in pools if wanted in {bare_id(str(id_)) for id_ in one.get("providerIDList") or ()}]
-        return bool(listing) and not any(shard in (one.get("shards") or ()) for one in listing)
+        specs = [pool.get("spec", default={}) or {} for pool in self.pools]
+        listing = [spec for spec in specs if wanted in {bare_id(str(id_)) for id_ in spec.get("providerIDList") or ()}]
+        return bool(listing) and not any(shard in (spec.get("shards") or ()) for spec in listing)

@@ -37,7 +37,7 @@ from konverge.reconcilers.apps.settings import Settings
 from konverge.reconcilers.machines.clusters.imports import ImportedPool
 from konverge.reconcilers.machines.clusters.kubeconfig import kubeconfig_secret
 from konverge.reconcilers.machines.clusters.render import cluster_objects, imported_pool, machine_pool
-from konverge.reconcilers.machines.ondemand.observe import Demand, PodRef
+from konverge.reconcilers.machines.ondemand.demand import Demand, PodRef
 from konverge.reconcilers.machines.ondemand.render import infrastructure, machine, machine_name
 from konverge.reconcilers.machines.pools.render import shard_group
 from konverge.reconcilers.machines.settings import MachineSettings

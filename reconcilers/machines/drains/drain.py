@@ -114,7 +114,7 @@ class InstanceDrain:
                 if failure.kind is FailureKind.NOT_FOUND:
                     return True
                 if loop.time() >= self._delete:
-                    self._report(NodeReport(MachinesEvent.DRAIN_NOT_ACKNOWLEDGED, failure.said, warning=True))
+                    self._report(NodeReport(MachinesEvent.DRAIN_NOT_ACKNOWLEDGED, failure.text, warning=True))
                     return False
             else:
                 return True

@@ -30,14 +30,14 @@ def not_of_pool(group: NstanceShardGroup) -> ConditionUpdate:
 def conditions_of_failure(failure: ShardFailure, *, ready_reason: str) -> tuple[ConditionUpdate, ...]:
     """Return the conditions after a call that failed; `ready_reason` is the reason of Ready if the shard responded."""
     if failure.kind is FailureKind.UNREACHABLE:
-        return unreachable(failure.said, pending=True)
+        return unreachable(failure.text, pending=True)
     conditions = [
-        ConditionUpdate(MachinesCondition.READY, False, ready_reason, failure.said),
+        ConditionUpdate(MachinesCondition.READY, False, ready_reason, failure.text),
         ConditionUpdate(MachinesCondition.SHARD_REACHABLE, True, GroupReason.CONNECTED, "the shard answers"),
     ]
-    if failure.kind is FailureKind.INVALID or _VALIDATION.search(failure.said):
+    if failure.kind is FailureKind.INVALID or _VALIDATION.search(failure.text):
         conditions.append(
-            ConditionUpdate(MachinesCondition.CONFIG_VALID, False, GroupReason.VALIDATION_FAILED, failure.said)
+            ConditionUpdate(MachinesCondition.CONFIG_VALID, False, GroupReason.VALIDATION_FAILED, failure.text)
         )
     return tuple(conditions)
 

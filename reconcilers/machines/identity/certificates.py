@@ -88,9 +88,9 @@ def read_certificate(
     """Check a certificate with its key; raises CertificateRefused."""
     private = _read_key(key)
     try:
-        found = x509.load_pem_x509_certificate(certificate)
+        issued = x509.load_pem_x509_certificate(certificate)
         authorities = x509.load_pem_x509_certificates(ca)
-        public = found.public_key()
+        public = issued.public_key()
     except (ValueError, UnsupportedAlgorithm) as error:
         raise CertificateRefused("the certificate or its authority is not PEM") from error
     if not isinstance(public, ed25519.Ed25519PublicKey):
@@ -99,22 +99,22 @@ def read_certificate(
         )
     if public != private.public_key():
         raise CertificateRefused("the certificate belongs to another key")
-    if not any(_issued(found, authority) for authority in authorities):
+    if not any(_issued(issued, authority) for authority in authorities):
         raise CertificateRefused("the authority in the ConfigMap did not sign the certificate")
-    _check_owner(found, owner)
-    if found.not_valid_after_utc <= now:
-        raise CertificateRefused(f"the certificate expired at {rfc3339(found.not_valid_after_utc)}")
-    return OperatorCertificate(found.not_valid_before_utc, found.not_valid_after_utc)
+    _check_owner(issued, owner)
+    if issued.not_valid_after_utc <= now:
+        raise CertificateRefused(f"the certificate expired at {rfc3339(issued.not_valid_after_utc)}")
+    return OperatorCertificate(issued.not_valid_before_utc, issued.not_valid_after_utc)
 
 
 def _read_key(private: bytes) -> ed25519.Ed25519PrivateKey:
     try:
-        found = serialization.load_pem_private_key(private, None)
+        key = serialization.load_pem_private_key(private, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise CertificateRefused("the private key is not PEM") from None  # the cause could quote it
-    if not isinstance(found, ed25519.Ed25519PrivateKey):
-        raise CertificateRefused(f"the private key is {type(found).__name__.removesuffix('PrivateKey')}, not Ed25519")
-    return found
+    if not isinstance(key, ed25519.Ed25519PrivateKey):
+        raise CertificateRefused(f"the private key is {type(key).__name__.removesuffix('PrivateKey')}, not Ed25519")
+    return key
 
 
 def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
@@ -130,10 +130,10 @@ def _check_owner(certificate: x509.Certificate, owner: OperatorName) -> None:
         ("cluster", NameOID.COMMON_NAME, owner.cluster_id),
         ("tenant", NameOID.ORGANIZATION_NAME, owner.tenant),
     ):
-        found = [str(one.value) for one in certificate.subject.get_attributes_for_oid(oid)]
-        if found != [expected]:
+        names = [str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(oid)]
+        if names != [expected]:
             raise CertificateRefused(
-                f"the certificate is of {what} {', '.join(found) or 'none'}, the settings say {expected}"
+                f"the certificate is of {what} {', '.join(names) or 'none'}, the settings say {expected}"
             )
     try:
         role = certificate.extensions.get_extension_for_oid(_ROLE).value

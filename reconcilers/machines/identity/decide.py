@@ -88,13 +88,13 @@ def next_step(stored: StoredIdentity, *, names: IdentityNames, owner: OperatorNa
     problem = f"there is no certificate in Secret {names.certificate_secret}"
     if stored.certificate:
         try:
-            found = read_certificate(
+            certificate = read_certificate(
                 ca=stored.ca, certificate=stored.certificate, key=stored.certificate_key, owner=owner, now=now
             )
         except CertificateRefused as refused:
             problem = f"Secret {names.certificate_secret}: {refused}"
         else:
-            return UseCertificate(found, drops_nonce=bool(stored.nonce))
+            return UseCertificate(certificate, drops_nonce=bool(stored.nonce))
     if not stored.nonce:
         return NeedsAdministrator(f"{problem}: put a new nonce into Secret {names.nonce_secret}, key nonce.jwt")
     if not stored.key:

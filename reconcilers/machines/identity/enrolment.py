@@ -125,14 +125,14 @@ class Enrolment:
         for client in clients:
             try:
                 issued = await client().renew_certificate(public_key_pem(enrolled.tls.key))
-                made = read_certificate(
+                certificate = read_certificate(
                     ca=stored.ca, certificate=issued, key=enrolled.tls.key, owner=self._owner, now=wall_clock()
                 )
             except (ShardFailure, CertificateRefused) as failure:
                 failures.append(str(failure))
                 continue
             await self._store.save_certificate(issued, enrolled.tls.key)
-            return Enrolled(made, TlsMaterial(ca=stored.ca, certificate=issued, key=enrolled.tls.key))
+            return Enrolled(certificate, TlsMaterial(ca=stored.ca, certificate=issued, key=enrolled.tls.key))
         raise EnrolmentFailed(f"no shard renewed the certificate: {'; '.join(failures) or 'there are none'}")
 
     async def _register(self, shards: ShardMap, ca: bytes, nonce: str, public: bytes) -> bytes:

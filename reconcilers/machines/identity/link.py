@@ -100,7 +100,7 @@ class ServerLink:
             await wait_first(self.connections.run(), self._renewing(enrolment, enrolled))
             self._channels = None
             self._report("the certificate has expired, and no shard renewed it")
-            self.connections.tell_unreachable("its session ended with the operator's certificate, which has expired")
+            self.connections.report_unreachable("its session ended with the operator's certificate, which has expired")
 
     async def _enrolled(self, enrolment: Enrolment, random: Random) -> Enrolled:
         delays: ItemExponential[str] = ItemExponential(base=1.0, cap=30.0)
@@ -110,7 +110,7 @@ class ServerLink:
                 continue
             shards, self._authority_changed = self._shards, False
             try:
-                found = await enrolment.enrol(shards)
+                enrolled = await enrolment.enrol(shards)
             except KonvergeError as error:
                 self._report(str(error))
                 if shards is self._shards:
@@ -118,7 +118,7 @@ class ServerLink:
                     await wait_first(asyncio.sleep(pause), self._news.wait())
             else:
                 self._report("")
-                return found
+                return enrolled
 
     def _report(self, problem: str) -> None:
         if problem == self.problem:
@@ -144,15 +144,15 @@ class ServerLink:
                 self._authority_changed = False
                 assert self._shards is not None
                 try:
-                    found = await enrolment.follow_authority(enrolled, self._shards, clients)
+                    followed = await enrolment.follow_authority(enrolled, self._shards, clients)
                 except KonvergeError as error:
                     # The sessions keep the previous authority: they are no worse than they were.
                     self._report(f"ConfigMap {self._names.ca_configmap} has changed and is not used yet: {error}")
                     look_at = wall_clock() + _LOOK_AGAIN
                 else:
                     self._report("")
-                    if found is not enrolled:
-                        enrolled = found
+                    if followed is not enrolled:
+                        enrolled = followed
                         await self._connect(enrolled)
                     renew_at, failures, look_at = enrolled.certificate.renew_at(wall_clock(), fresh=False), 0, _NEVER
                 continue

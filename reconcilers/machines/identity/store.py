@@ -58,14 +58,14 @@ class IdentityStore:
         await self._client.delete(SECRET, expect=self._seen[self.names.nonce_secret])
 
     async def _data(self, name: str) -> dict[str, bytes]:
-        found = await self._client.find(SECRET, name, self._namespace)
-        if found is None:
+        secret = await self._client.find(SECRET, name, self._namespace)
+        if secret is None:
             return {}
-        self._seen[name] = found
+        self._seen[name] = secret
         try:
             return {
                 str(key): base64.b64decode(value, validate=True)
-                for key, value in (found.get("data", default={}) or {}).items()
+                for key, value in (secret.get("data", default={}) or {}).items()
             }
         except (binascii.Error, ValueError, TypeError):
             return {}

@@ -15,7 +15,7 @@ from konverge.reconcilers.machines.instances.indexes import owner_of
 from konverge.reconcilers.machines.instances.observe import ObservedInstance
 from konverge.reconcilers.machines.instances.ownership import InstancePlace, NotPlaced, not_of_group
 from konverge.reconcilers.machines.kinds import MACHINE, NSTANCE_MACHINE, POD
-from konverge.reconcilers.machines.ondemand.observe import made_object
+from konverge.reconcilers.machines.ondemand.demand import made_object
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import InstanceState
@@ -115,7 +115,7 @@ def plan_failure(machine: NstanceMachine, failure: ShardFailure) -> MachinePlan:
         )
         about = Metadata(name=pod.name, namespace=pod.namespace, uid=pod.uid)
         events = (PlannedEvent(MachinesEvent.ON_DEMAND_REFUSED, message, "Warning", POD, about),)
-    return Plan(events=events, set_conditions=(_ready(False, reason, failure.said),))
+    return Plan(events=events, set_conditions=(_ready(False, reason, failure.text),))
 
 
 # --- the state of the instance --------------------------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ class NstanceMachineReconciler:
         try:
             status = await delete_instance(machine, place, self._service)
         except ShardFailure as failure:
-            return await ctx.execute(plan_waiting_deletion(failure.said, settings))
+            return await ctx.execute(plan_waiting_deletion(failure.text, settings))
         if status == "unknown" and not machine.status.instance_id and machine.uid not in self._unknown:
             # A call that creates it may still be under way: the server is queried again after that call.
             self._unknown.add(machine.uid)

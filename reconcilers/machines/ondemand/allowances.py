@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from konverge.reconcilers.machines.ondemand.observe import Demand
+from konverge.reconcilers.machines.ondemand.demand import Demand
 from konverge.reconcilers.machines.settings import EVERY, OnDemandAllowance
 from konverge.reconcilers.machines.shards.addresses import is_identifier
 
@@ -27,13 +27,15 @@ def demand_problem(demand: Demand, allowances: Collection[OnDemandAllowance], *,
         return f"the instance type has {len(demand.instance_type)} characters: use at most {_LONGEST_TYPE}"
     if demand.pod.namespace == home:
         return ""
-    found = _of_namespace(demand, allowances)
-    if not found:
+    permitted = _of_namespace(demand, allowances)
+    if not permitted:
         return f"pods of this namespace may not ask for instances: {_ASK}"
-    found = [one for one in found if _has(one.groups, demand.group)]
-    if not found:
+    permitted = [allowance for allowance in permitted if _has(allowance.groups, demand.group)]
+    if not permitted:
         return f"pods of this namespace may not ask for instances of group {demand.group}: {_ASK}"
-    if demand.instance_type and not any(_has(one.instance_types, demand.instance_type) for one in found):
+    if demand.instance_type and not any(
+        _has(allowance.instance_types, demand.instance_type) for allowance in permitted
+    ):
         return f"pods of this namespace may not ask for the instance type {demand.instance_type!r}: leave it out, or {_ASK}"
     return ""
 
@@ -47,14 +49,15 @@ def over_limit(demand: Demand, allowances: Collection[OnDemandAllowance], *, hom
     """Return why the pod has to wait, "" if it has not; `used` is the number of pods of the namespace that have a Machine."""
     if demand.pod.namespace == home:
         return ""
-    most = max((one.machines for one in _of_namespace(demand, allowances) if _has(one.groups, demand.group)), default=0)
+    permitted = _of_namespace(demand, allowances)
+    most = max((allowance.machines for allowance in permitted if _has(allowance.groups, demand.group)), default=0)
     if used < most:
         return ""
     return f"{used} pods of this namespace have an instance, and {most} may: the pod waits until another ends"
 
 
 def _of_namespace(demand: Demand, allowances: Collection[OnDemandAllowance]) -> list[OnDemandAllowance]:
-    return [one for one in allowances if _has(one.namespaces, demand.pod.namespace)]
+    return [allowance for allowance in allowances if _has(allowance.namespaces, demand.pod.namespace)]
 
 
 def _has(names: Collection[str], name: str) -> bool:

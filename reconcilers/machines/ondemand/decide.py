@@ -11,10 +11,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from konverge.reconcilers.machines.ondemand.observe import Demand, MadeObject, PodRef, PodState
+from konverge.reconcilers.machines.ondemand.demand import Demand, MadeObject, PodRef, PodState
+from konverge.reconcilers.machines.ondemand.observe import ObservedPods
 from konverge.reconcilers.machines.ondemand.render import machine_name
 
-__all__ = ["OnDemandAction", "Seen", "OnDemandStep", "next_steps"]
+__all__ = ["OnDemandAction", "OnDemandStep", "next_steps"]
 
 
 class OnDemandAction(enum.Enum):
@@ -52,22 +53,6 @@ class OnDemandStep:
         return self.creates or self.action in (OnDemandAction.REPLACE_MACHINE, OnDemandAction.DELETE_INFRASTRUCTURE)
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """All Pods that request an instance, and all objects in the namespace of the Cluster."""
-
-    demands: tuple[Demand, ...]
-    infrastructure: tuple[MadeObject, ...]
-    machines: tuple[MadeObject, ...]
-
-    @property
-    def pods(self) -> set[PodRef]:
-        """The Pods whose state the decision needs."""
-        known = {demand.pod.uid: demand.pod for demand in self.demands}
-        made = (one.pod for one in (*self.infrastructure, *self.machines) if one.pod is not None)
-        return {*known.values(), *(known.get(pod.uid, pod) for pod in made)}
-
-
 @dataclass(slots=True)
 class _Pair:
     """The objects of one name that were created for one Pod."""
@@ -82,21 +67,21 @@ def _no_limit(_: Demand, __: int) -> str:
 
 
 def next_steps(
-    seen: Seen, states: Mapping[PodRef, PodState], over_limit: Callable[[Demand, int], str] = _no_limit
+    observed: ObservedPods, states: Mapping[PodRef, PodState], over_limit: Callable[[Demand, int], str] = _no_limit
 ) -> tuple[OnDemandStep, ...]:
-    """Return the steps, in the order of the Pods; `states` has a state for each of `seen.pods`.
+    """Return the steps, in the order of the Pods; `states` has a state for each of `observed.pods`.
 
     `over_limit` returns why a demand has to wait if so many Pods of its namespace have objects, else "".
     """
-    taken = {one.name: one.pod for one in (*seen.infrastructure, *seen.machines)}
-    demands = {demand.pod.uid: demand for demand in seen.demands}
+    taken = {created.name: created.pod for created in (*observed.infrastructure, *observed.machines)}
+    demands = {demand.pod.uid: demand for demand in observed.demands}
     steps: list[OnDemandStep] = []
-    made = _pairs(seen)
-    for pod, pairs in made.items():
+    present = _pairs(observed)
+    for pod, pairs in present.items():
         steps += _of_pairs(pod, pairs, states[pod], demands.get(pod.uid))
-    served = {pod.uid for pod in made}
-    used = Counter(pod.namespace for pod in made)
-    for demand in sorted(seen.demands, key=lambda one: one.pod):
+    served = {pod.uid for pod in present}
+    used = Counter(pod.namespace for pod in present)
+    for demand in sorted(observed.demands, key=lambda demand: demand.pod):
         pod = demand.pod
         if pod.uid in served or states[pod] is not PodState.WAITING:
             continue
@@ -109,21 +94,21 @@ def next_steps(
     return tuple(steps)
 
 
-def _pairs(seen: Seen) -> dict[PodRef, list[_Pair]]:
+def _pairs(observed: ObservedPods) -> dict[PodRef, list[_Pair]]:
     """Return the objects of each Pod, sorted. An existing Pod is known by its uid: names in annotations may have been changed."""
-    known = {demand.pod.uid: demand.pod for demand in seen.demands}
-    found: defaultdict[PodRef, dict[str, _Pair]] = defaultdict(dict)
+    known = {demand.pod.uid: demand.pod for demand in observed.demands}
+    pairs: defaultdict[PodRef, dict[str, _Pair]] = defaultdict(dict)
 
-    def pair(one: MadeObject, pod: PodRef) -> _Pair:
-        return found[known.get(pod.uid, pod)].setdefault(one.name, _Pair(one.name))
+    def pair(created: MadeObject, pod: PodRef) -> _Pair:
+        return pairs[known.get(pod.uid, pod)].setdefault(created.name, _Pair(created.name))
 
-    for one in seen.infrastructure:
-        if one.pod is not None:
-            pair(one, one.pod).infrastructure = one
-    for one in seen.machines:
-        if one.pod is not None:
-            pair(one, one.pod).machine = one
-    return {pod: [found[pod][name] for name in sorted(found[pod])] for pod in sorted(found)}
+    for created in observed.infrastructure:
+        if created.pod is not None:
+            pair(created, created.pod).infrastructure = created
+    for created in observed.machines:
+        if created.pod is not None:
+            pair(created, created.pod).machine = created
+    return {pod: [pairs[pod][name] for name in sorted(pairs[pod])] for pod in sorted(pairs)}
 
 
 def _of_pairs(pod: PodRef, pairs: Iterable[_Pair], state: PodState, demand: Demand | None) -> Iterator[OnDemandStep]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from konverge.crds.machines_v1beta1 import GROUP, NstanceMachine, NstanceMachineSpec
 from konverge.objects import Object
 from konverge.reconcilers.machines.kinds import MACHINE
-from konverge.reconcilers.machines.ondemand.observe import LONGEST_LABEL, Demand, PodRef
+from konverge.reconcilers.machines.ondemand.demand import LONGEST_LABEL, Demand, PodRef
 from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
 
 __all__ = ["infrastructure", "machine", "machine_name", "pod_labels"]

@@ -37,16 +37,16 @@ def refused_changes(
     >>> refused_changes({"template": "gpu"}, {"template": "std"}, {"template": "std"})
     {}
     """
-    shown, found = servers or {}, {}
+    shown, refused = servers or {}, {}
     before, after, theirs = (str(spec.get("template") or "") for spec in (old, new, shown))
     if after != before and (before == theirs or after not in ("", theirs)):
-        found["spec.template"] = _STATIC
+        refused["spec.template"] = _STATIC
     has, gets, shows = (set(spec.get("subnets") or ()) for spec in (old, new, shown))
     if gets != has and (has <= shows or not gets <= shows):
-        found["spec.subnets"] = _STATIC
+        refused["spec.subnets"] = _STATIC
     if set(old.get("shards") or ()) != set(new.get("shards") or ()):
-        found["spec.shards"] = _STATIC
-    return found
+        refused["spec.shards"] = _STATIC
+    return refused
 
 
 def _check(request: AdmissionRequest[Object]) -> Allow | Deny:
@@ -59,7 +59,7 @@ def _check(request: AdmissionRequest[Object]) -> Allow | Deny:
         return _deleted(old, request)
     if old.metadata.deleting:
         return Allow()
-    before, after = (found.get("spec", default={}) or {} for found in (old, request.object))
+    before, after = (pool.get("spec", default={}) or {} for pool in (old, request.object))
     wrong = refused_changes(before, after, old.get("status", default={}) or {})
     return Deny(f"pool {old.name} cannot be changed so", fields=wrong) if wrong else Allow()
 

@@ -164,26 +164,26 @@ _RULE: Final = "use at most 32 lower-case letters and digits, with single hyphen
 def _shards(listed: Mapping[Any, Any]) -> dict[str, ShardAddresses]:
     if not listed:
         raise ConfigError("there are no shards: name at least one with its address")
-    found: dict[str, ShardAddresses] = {}
+    shards: dict[str, ShardAddresses] = {}
     for name, value in listed.items():
         if not isinstance(name, str) or not is_identifier(name):
             raise ConfigError(f"the shard {name!r} is not an identifier: {_RULE}")
         try:
-            found[name] = _addresses(value)
+            shards[name] = _addresses(value)
         except ConfigError as error:
             raise ConfigError(f"shard {name}: {error}") from error
-    _check_distinct(found)
-    return found
+    _check_distinct(shards)
+    return shards
 
 
 def _check_distinct(shards: Mapping[str, ShardAddresses]) -> None:
     """Raise ConfigError if two shards have one operator address: on one server the two shards would overwrite each other's groups."""
     holders: dict[Address, str] = {}
-    for name, found in sorted(shards.items()):
-        other = holders.setdefault(found.operator.plain, name)
+    for name, addresses in sorted(shards.items()):
+        other = holders.setdefault(addresses.operator.plain, name)
         if other != name:
             raise ConfigError(
-                f"the shards {other} and {name} have one address, {found.operator}: each shard has a server of its own"
+                f"the shards {other} and {name} have one address, {addresses.operator}: each shard has a server of its own"
             )
 
 

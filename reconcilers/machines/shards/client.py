@@ -69,7 +69,7 @@ class ShardClient:
     async def list_groups(self) -> tuple[Group, ...]:
         """Return all groups of the tenant."""
         response = await self._call(self._stub.ListGroups(Empty()))
-        return tuple(group(one) for one in response.groups)
+        return tuple(group(listed) for listed in response.groups)
 
     async def upsert_group(self, key: str, config: GroupConfig) -> Group:
         """Create or change a group; returns it as the server merged it."""

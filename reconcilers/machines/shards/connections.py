@@ -50,18 +50,18 @@ class Connections:
         """Return the calls of a shard; raises ShardFailure at once while it is unreachable or not in the document."""
         running = self._sessions.get(shard)
         if running is None:
-            said = (
+            problem = (
                 "its session has not begun yet"
                 if shard in self._wanted.shards
                 else "it is not in the document of shards"
             )
-            raise ShardFailure(shard, FailureKind.UNREACHABLE, said)
+            raise ShardFailure(shard, FailureKind.UNREACHABLE, problem)
         return running[0].client()
 
-    def tell_unreachable(self, said: str) -> None:
+    def report_unreachable(self, problem: str) -> None:
         """Report all shards as unreachable to the listener, if their sessions ended and are not started again at once."""
         for name in self.shards:
-            self._listener.unreachable(name, ShardFailure(name, FailureKind.UNREACHABLE, said))
+            self._listener.unreachable(name, ShardFailure(name, FailureKind.UNREACHABLE, problem))
 
     async def run(self) -> None:
         """Keep the sessions; never returns. The listener gets no notice of sessions that end with it."""

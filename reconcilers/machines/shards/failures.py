@@ -44,13 +44,13 @@ _KINDS = {
 
 
 class ShardFailure(KonvergeError):
-    """A call or stream of a shard failed. `kind` is the reaction, `said` the text of the server or of the connection."""
+    """A call or stream of a shard failed. `kind` is the reaction, `text` the text of the server or of the connection."""
 
-    def __init__(self, shard: str, kind: FailureKind, said: str) -> None:
-        super().__init__(f"shard {shard}: {said}")
+    def __init__(self, shard: str, kind: FailureKind, text: str) -> None:
+        super().__init__(f"shard {shard}: {text}")
         self.shard = shard
         self.kind = kind
-        self.said = said
+        self.text = text
 
 
 def failure_of_code(shard: str, code: str, text: str) -> ShardFailure:

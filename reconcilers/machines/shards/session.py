@@ -76,7 +76,7 @@ class ShardSession:
     def client(self) -> ShardClient:
         """Return the calls of the shard; raises ShardFailure at once while it is unreachable."""
         if self.failure is not None:
-            raise ShardFailure(self.shard, self.failure.kind, self.failure.said)
+            raise ShardFailure(self.shard, self.failure.kind, self.failure.text)
         assert self._client is not None
         return self._client
 

@@ -26,10 +26,10 @@ from konverge.words import LogKey
 __all__ = ["GroupView", "ShardStates"]
 
 _DRAIN: Final = timedelta(minutes=5)
-"""How long a drain takes at most if its event does not say it."""
+"""The limit of a drain whose event has no time."""
 
 _MOST_ERRORS: Final = 8
-"""How many errors of the provider about one group on one shard wait for their event."""
+"""The number of errors of the provider about one group on one shard that wait for their event."""
 
 Place = tuple[str, str]
 """Shard and group."""
@@ -84,8 +84,8 @@ class ShardStates:
     def end(self) -> None:
         """End the term, and forget its listings and events."""
         self._enqueue = None
-        for heard in (self._listings, self._failures, self._deleted, self._errors, self._ended, self._drains):
-            heard.clear()
+        for reported in (self._listings, self._failures, self._deleted, self._errors, self._ended, self._drains):
+            reported.clear()
         for shard in self.expected or ():
             self._metrics.forget_shard(shard)
 
@@ -123,8 +123,8 @@ class ShardStates:
 
     def places_for(self, group: str) -> tuple[str, ...]:
         """Return the reachable shards for a new instance: the shards that list the group, or all if no shard lists it."""
-        asked = tuple(shard for shard in self.expected or () if not self.problem(shard))
-        return tuple(shard for shard in asked if group in self._listings.get(shard, {})) or asked
+        reachable = tuple(shard for shard in self.expected or () if not self.problem(shard))
+        return tuple(shard for shard in reachable if group in self._listings.get(shard, {})) or reachable
 
     def view(self, shard: str, group: str) -> GroupView:
         """Return a group on a shard."""
@@ -261,9 +261,9 @@ class ShardStates:
             return
         if shard not in self._failures:
             self._metrics.failures.labels(shard).inc()
-        self._failures[shard] = failure.said
+        self._failures[shard] = failure.text
         self._metrics.connected.labels(shard).set(0)
-        self._log.warning("a shard is unreachable", **{LogKey.NAME: shard, LogKey.ERROR: failure.said})
+        self._log.warning("a shard is unreachable", **{LogKey.NAME: shard, LogKey.ERROR: failure.text})
         self._wake_all(shard)
 
     def drain(self, shard: str, event: DrainEvent) -> None:
@@ -282,9 +282,9 @@ class ShardStates:
         """Take an error of the provider: the shard group reports it, and without a group the log does."""
         if (shard, event.group) in self._followers:
             about = f" (instance {event.instance_id})" if event.instance_id else ""
-            told, said = self._errors.setdefault((shard, event.group), []), f"{event.error}{about}"
-            if said not in told and len(told) < _MOST_ERRORS:
-                told.append(said)
+            errors, error = self._errors.setdefault((shard, event.group), []), f"{event.error}{about}"
+            if error not in errors and len(errors) < _MOST_ERRORS:
+                errors.append(error)
             self._wake((shard, event.group))
         else:
             self._log.warning("the provider failed", **{LogKey.NAME: shard, LogKey.ERROR: event.error})

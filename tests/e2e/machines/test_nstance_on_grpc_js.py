@@ -217,7 +217,7 @@ async def test_refusals_arrive_by_code_and_text_and_a_certificate_is_renewed(
         await program.tell(fail="DeleteInstance", code=code, text=f"because of {code}")
         with pytest.raises(ShardFailure) as failed:
             await shard.delete_instance("knc1")
-        assert (failed.value.kind, failed.value.said) == (expected, f"because of {code} ({code})")
+        assert (failed.value.kind, failed.value.text) == (expected, f"because of {code} ({code})")
     with pytest.raises(ShardFailure, match="cannot override template for static group workers"):
         await shard.upsert_group("workers", GroupConfig(1, template="gpu"))
     key = await operator.stored(NAMES.key_secret, "private.key")
@@ -255,5 +255,5 @@ async def test_certificates_of_another_role_tenant_or_authority_are_refused(
                 await ShardClient("a", channel, seconds=10).list_groups()
         # A server sees the client's certificate after the handshake of the client, so the end of the call has several forms.
         assert kind in (None, failed.value.kind), name
-        assert words in failed.value.said, name
+        assert words in failed.value.text, name
     assert program.calls == []

@@ -402,7 +402,9 @@ def failures(stage: Stage) -> dict[str, list[str]]:
     """Return the reported failures by shard."""
     heard = {name: stage.heard.all(name, ShardFailure) for name in stage.world.shards}
     return {
-        name: [one.said for one in found if isinstance(one, ShardFailure)] for name, found in heard.items() if found
+        name: [failure.text for failure in failures if isinstance(failure, ShardFailure)]
+        for name, failures in heard.items()
+        if failures
     }
 
 

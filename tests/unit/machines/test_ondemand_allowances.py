@@ -6,8 +6,9 @@ import pytest
 from pydantic import ValidationError
 
 from konverge.reconcilers.machines.ondemand.allowances import demand_problem, over_limit
-from konverge.reconcilers.machines.ondemand.decide import OnDemandAction, Seen, next_steps
-from konverge.reconcilers.machines.ondemand.observe import Demand, MadeObject, PodRef, PodState
+from konverge.reconcilers.machines.ondemand.decide import OnDemandAction, next_steps
+from konverge.reconcilers.machines.ondemand.demand import Demand, MadeObject, PodRef, PodState
+from konverge.reconcilers.machines.ondemand.observe import ObservedPods
 from konverge.reconcilers.machines.settings import OnDemandAllowance
 
 HOME = "ops"
@@ -75,7 +76,7 @@ def test_pods_beyond_the_limit_wait_and_another_namespace_does_not() -> None:
     demands = (*(asked(name=f"job-{number}") for number in range(4)), asked("batch"))
     states = {one.pod: PodState.WAITING for one in demands} | {served: PodState.SCHEDULED}
     steps = next_steps(
-        Seen(demands, made, made), states, lambda one, used: over_limit(one, [WEB], home=HOME, used=used)
+        ObservedPods(demands, made, made), states, lambda one, used: over_limit(one, [WEB], home=HOME, used=used)
     )
     created = [step.pod.path for step in steps if step.action is OnDemandAction.CREATE_BOTH]
     assert created == ["batch/job", "web/job-0"]

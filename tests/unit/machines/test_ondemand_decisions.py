@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.machines.kinds import MACHINE, POD
-from konverge.reconcilers.machines.ondemand.decide import OnDemandAction, OnDemandStep, Seen, next_steps
-from konverge.reconcilers.machines.ondemand.observe import (
+from konverge.reconcilers.machines.ondemand.decide import OnDemandAction, OnDemandStep, next_steps
+from konverge.reconcilers.machines.ondemand.demand import (
     Demand,
     MadeObject,
     PodRef,
@@ -20,6 +20,7 @@ from konverge.reconcilers.machines.ondemand.observe import (
     made_object,
     pod_state,
 )
+from konverge.reconcilers.machines.ondemand.observe import ObservedPods
 from konverge.reconcilers.machines.ondemand.render import infrastructure, machine, machine_name, pod_labels
 from konverge.reconcilers.machines.words import MachinesAnnotation
 
@@ -36,8 +37,8 @@ def an_object(pod: PodRef | None = JOB, name: str = NAME, *, deleting: bool = Fa
     return MadeObject(name, f"of-{name}", pod, deleting)
 
 
-def seen(*demands: PodRef, infra: Any = (), machines: Any = (), group: str = "gpu") -> Seen:
-    return Seen(tuple(Demand(pod, group) for pod in demands), tuple(infra), tuple(machines))
+def seen(*demands: PodRef, infra: Any = (), machines: Any = (), group: str = "gpu") -> ObservedPods:
+    return ObservedPods(tuple(Demand(pod, group) for pod in demands), tuple(infra), tuple(machines))
 
 
 @pytest.mark.parametrize(
