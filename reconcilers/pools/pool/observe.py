@@ -97,7 +97,7 @@ def observe_cached(pool: NextcloudPool, settings: PoolSettings, ctx: Context[Nex
         record,
         _profile(pool, ctx),
         census,
-        assigned=len(ctx.cache(NEXTCLOUD).metadata_by_index(SERVED, pool.name)),
+        assigned=_assigned(pool, ctx),
         refusal=settings.instance_namespaces.refusal(record.namespace),
     )
 
@@ -114,7 +114,8 @@ async def observe_listed(observed: ObservedPool, ctx: Context[NextcloudPool]) ->
             stored = await ctx.live(INSTANCE).find(cached.namespace, cached.name)
             if stored is not None and stored.metadata.uid == uid:
                 listed.append(stored)
-    return replace(observed, census=take_census(record, listed, partial(_is_served, ctx=ctx), complete=True))
+    census = take_census(record, listed, partial(_is_served, ctx=ctx), complete=True)
+    return replace(observed, census=census, assigned=_assigned(observed.pool, ctx))
 
 
 def adoption_request(pool: NextcloudPool) -> str:
@@ -130,6 +131,10 @@ def _record(pool: NextcloudPool, settings: PoolSettings) -> MemberRecord:
         digests={creation.name: creation.nonce_digest or "" for creation in pool.status.recent_creations or ()},
         adopts=adoption_request(pool) not in ("", pool.status.adopted),
     )
+
+
+def _assigned(pool: NextcloudPool, ctx: Context[NextcloudPool]) -> int:
+    return len(ctx.cache(NEXTCLOUD).metadata_by_index(SERVED, pool.name))
 
 
 def _recorded(pool: NextcloudPool) -> Mapping[str, datetime]:
