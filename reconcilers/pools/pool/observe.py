@@ -26,7 +26,14 @@ from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
 if TYPE_CHECKING:
     from konverge.runtime import Context
 
-__all__ = ["ObservedPool", "PoolProfile", "adoption_request", "observe_cached", "observe_listed", "stored_pool"]
+__all__ = [
+    "ObservedNextcloudPool",
+    "PoolProfile",
+    "adoption_request",
+    "observe_cached",
+    "observe_listed",
+    "stored_pool",
+]
 
 _MAX_REQUEST: Final = 256
 """The longest value of the annotation adopt-members that is compared."""
@@ -42,7 +49,7 @@ class PoolProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class ObservedPool:
+class ObservedNextcloudPool:
     """A pool with its members."""
 
     pool: NextcloudPool
@@ -86,13 +93,13 @@ async def stored_pool(pool: NextcloudPool, ctx: Context[NextcloudPool]) -> Nextc
     return stored if stored is not None and stored.uid == pool.uid else pool
 
 
-def observe_cached(pool: NextcloudPool, settings: PoolSettings, ctx: Context[NextcloudPool]) -> ObservedPool:
+def observe_cached(pool: NextcloudPool, settings: PoolSettings, ctx: Context[NextcloudPool]) -> ObservedNextcloudPool:
     """Return the pool with the members that the cache shows."""
     record, instances = _record(pool, settings), ctx.cache(INSTANCE)
     candidates = [instance for uid in record.uids for instance in instances.by_index(BY_UID, uid)]
     candidates += instances.by_index(BY_POOL, f"{record.namespace}/{pool.name}")
     census = take_census(replace(record, adopts=False), candidates, partial(_is_served, ctx=ctx), complete=False)
-    return ObservedPool(
+    return ObservedNextcloudPool(
         pool,
         record,
         _profile(pool, ctx),
@@ -102,7 +109,7 @@ def observe_cached(pool: NextcloudPool, settings: PoolSettings, ctx: Context[Nex
     )
 
 
-async def observe_listed(observed: ObservedPool, ctx: Context[NextcloudPool]) -> ObservedPool:
+async def observe_listed(observed: ObservedNextcloudPool, ctx: Context[NextcloudPool]) -> ObservedNextcloudPool:
     """Return the pool with its members from the API server, including members without the label or in a former namespace."""
     record = observed.record
     listed = list(await ctx.live(INSTANCE).list(record.namespace, labels=f"{PoolsLabel.POOL}={record.pool}"))
