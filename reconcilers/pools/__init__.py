@@ -1,4 +1,4 @@
-"""The family of Nextcloud pools: NextcloudPool keeps instances ready, a Nextcloud claims one, a NextcloudInstance runs.
+"""The family of Nextcloud pools: NextcloudPool keeps instances ready, a Nextcloud takes an instance, a NextcloudInstance runs.
 
 A drop-in for the bnerd Nextcloud operator (`k8s.bnerd.com/v1alpha1`). Behaviour and decisions: docs/reference/pools.md.
 
@@ -10,6 +10,10 @@ A drop-in for the bnerd Nextcloud operator (`k8s.bnerd.com/v1alpha1`). Behaviour
     orphans/       instances whose Nextcloud was deleted
     pool/          how many instances are created, replaced and deleted
     instances/     the objects of an instance; buckets/: its bucket
+
+The folder of a kind has the same files: observe.py reads, decide.py decides what to do, status.py plans what to report, act.py writes if a
+later decision needs the result, and reconciler.py connects them. Two writes of claims/ have files of their own, lock.py and create.py, so
+that the names of the files show where an instance is locked. buckets/ has no reconciler: it is a provider.
 
 Guarantees: an instance is taken by one write that carries the resourceVersion of the read instance, so it never has two tenants. A taken
 instance never returns to its pool. Labels, annotations and claims on an instance prove nothing: the operator's records do.

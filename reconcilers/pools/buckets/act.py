@@ -1,6 +1,6 @@
 """S3 over HTTP, by aiobotocore: the only effect of the family outside of Kubernetes.
 
-Guarantees: every call ends within its time limit. `S3Access` is the only source of keys, endpoints and regions: neither the environment
+Guarantees: every call has a limit of time. `S3Access` is the only source of keys, endpoints and regions: neither the environment
 nor ~/.aws is read. No error contains a credential, a text of the server, or the key of an object. No redirect is followed, and the server
 of an account that is `public_only` has a public address at each connection.
 

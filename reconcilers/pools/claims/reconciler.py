@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from random import Random
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from konverge.crds.pools_v1alpha1 import Nextcloud, NominatedInstance
 from konverge.errors import BadRequest, Forbidden, Invalid, NotFound, RetryAfter
@@ -126,7 +126,11 @@ class NextcloudReconciler:
             if cached is not None and is_own(cached, nextcloud, nominated):
                 return cached
         try:
-            choice = await self._choose(nextcloud, nominated, ctx)
+            defaults = defaults_of_profile(nextcloud, ctx)
+            if defaults is None:
+                choice: Choice = profile_not_found(nextcloud.spec.profile)
+            else:
+                choice = await self._choose(nextcloud, nominated, ctx)
             if nominated is None:
                 return choice
             if choice != nominated:
@@ -134,7 +138,7 @@ class NextcloudReconciler:
                 return choice if own is None else own
             await confirm_record(nextcloud, nominated, ctx)
             if nominated.uid is None:
-                return await self._create(nextcloud, nominated, ctx)
+                return await self._create(nextcloud, nominated, defaults or {}, ctx)
             return await self._take(nextcloud, nominated, ctx)
         except _REFUSALS as error:
             return BlockedClaim(InstanceReason.INVALID, f"the API server refuses the instance: {error.message}")
@@ -144,8 +148,6 @@ class NextcloudReconciler:
     async def _choose(
         self, nextcloud: Nextcloud, nominated: NominatedInstance | None, ctx: Context[Nextcloud]
     ) -> Choice:
-        if defaults_of_profile(nextcloud, ctx) is None:
-            return profile_not_found(nextcloud.spec.profile)
         match mode_of(nextcloud.spec):
             case ClaimMode.REFERENCE:
                 named = await named_instance(nextcloud, self._settings.instance_namespace, ctx)
@@ -164,9 +166,11 @@ class NextcloudReconciler:
             return chosen
         return blocked_by_shortage(shortage_of(nextcloud, stock, ctx), nextcloud.namespace)
 
-    async def _create(self, nextcloud: Nextcloud, nominated: NominatedInstance, ctx: Context[Nextcloud]) -> Acquisition:
+    async def _create(
+        self, nextcloud: Nextcloud, nominated: NominatedInstance, defaults: dict[str, Any], ctx: Context[Nextcloud]
+    ) -> Acquisition:
         """Create the recorded instance; if its name is taken, return the next instance to record."""
-        created = await self._new.create(nextcloud, nominated, defaults_of_profile(nextcloud, ctx) or {}, ctx)
+        created = await self._new.create(nextcloud, nominated, defaults, ctx)
         return self._new.choose(nextcloud, None, ctx, exclude=nominated.name) if created is None else created
 
     async def _take(self, nextcloud: Nextcloud, nominated: NominatedInstance, ctx: Context[Nextcloud]) -> Acquisition:

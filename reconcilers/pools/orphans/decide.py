@@ -9,7 +9,7 @@ from konverge.model import Model
 from konverge.objects import Metadata
 from konverge.outcome import RequeueAfter
 from konverge.reconcilers.pools.kinds import INSTANCE
-from konverge.reconcilers.pools.orphans.observe import ObservedClaim
+from konverge.reconcilers.pools.orphans.observe import ObservedOrphan
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsEvent
 from konverge.runtime import Patch, Plan, PlannedEvent
 from konverge.words import EventType
@@ -17,18 +17,18 @@ from konverge.words import EventType
 __all__ = ["is_due", "is_orphan", "plan_claim"]
 
 
-def is_orphan(observed: ObservedClaim) -> bool:
+def is_orphan(observed: ObservedOrphan) -> bool:
     """Whether the Nextcloud of the claim does not exist, or does not have the member of a pool in its status."""
     return not observed.settled and (not observed.exists or observed.unconfirmed)
 
 
-def is_due(observed: ObservedClaim, now: datetime, grace: timedelta) -> bool:
+def is_due(observed: ObservedOrphan, now: datetime, grace: timedelta) -> bool:
     """Whether the grace time of an orphan has ended."""
     since = _since(observed.marked, now)
     return is_orphan(observed) and since is not None and since + grace <= now
 
 
-def plan_claim(observed: ObservedClaim, now: datetime, grace: timedelta) -> Plan[Model]:
+def plan_claim(observed: ObservedOrphan, now: datetime, grace: timedelta) -> Plan[Model]:
     """Mark an orphan with an Event, or remove the mark of another instance; an orphan within its grace time waits."""
     if not is_orphan(observed):
         unmarked = (_mark(observed.instance, None),) if observed.marked and not observed.settled else ()
@@ -43,7 +43,7 @@ def plan_claim(observed: ObservedClaim, now: datetime, grace: timedelta) -> Plan
     )
 
 
-def _event(observed: ObservedClaim, grace: timedelta) -> PlannedEvent:
+def _event(observed: ObservedOrphan, grace: timedelta) -> PlannedEvent:
     reason, fault = PoolsEvent.ORPHANED, f"Nextcloud {observed.path} is gone without having released it"
     if observed.exists:
         reason, fault = PoolsEvent.CLAIM_UNCONFIRMED, f"Nextcloud {observed.path} does not have it in its status"

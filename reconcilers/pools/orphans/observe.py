@@ -13,12 +13,12 @@ from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
 if TYPE_CHECKING:
     from konverge.runtime import Context
 
-__all__ = ["ObservedClaim", "observe", "stored_instance"]
+__all__ = ["ObservedOrphan", "observe", "stored_instance"]
 
 
 @dataclass(frozen=True, slots=True)
-class ObservedClaim:
-    """An instance and the Nextcloud of its claim."""
+class ObservedOrphan:
+    """An instance that may be an orphan, and the Nextcloud of its claim."""
 
     instance: Metadata
     uid: str
@@ -38,21 +38,21 @@ class ObservedClaim:
         return self.instance.annotation(PoolsAnnotation.ORPHANED_SINCE)
 
 
-async def observe(instance: Object, ctx: Context[Object]) -> ObservedClaim:
+async def observe(instance: Object, ctx: Context[Object]) -> ObservedOrphan:
     """Read the Nextcloud of a claim from the API server, unless the claim is settled."""
     metadata, claim = instance.metadata, instance.get("spec", "claimRef", default={}) or {}
     uid = str(claim.get("uid", ""))
     namespace, name = str(claim.get("namespace", "")), str(claim.get("name", ""))
-    observed = ObservedClaim(metadata, uid, f"{namespace}/{name}", settled=True)
+    observed = ObservedOrphan(metadata, uid, f"{namespace}/{name}", settled=True)
     if not uid or _ends_without_a_release(metadata, uid):
         return observed
     if not observed.marked and is_confirmed(metadata, uid, ctx.cache(NEXTCLOUD)):
         return observed
     stored = await ctx.live(NEXTCLOUD).find(namespace, name)
     if stored is None or stored.metadata.uid != uid:
-        return ObservedClaim(metadata, uid, observed.path)
+        return ObservedOrphan(metadata, uid, observed.path)
     unconfirmed = _is_unconfirmed_member(metadata, stored, ctx)
-    return ObservedClaim(metadata, uid, observed.path, exists=True, unconfirmed=unconfirmed)
+    return ObservedOrphan(metadata, uid, observed.path, exists=True, unconfirmed=unconfirmed)
 
 
 async def stored_instance(instance: Metadata, ctx: Context[Object]) -> Object | None:

@@ -18,7 +18,7 @@ from konverge.reconcilers.pools.members import is_claimed
 from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.pools.pool.decide import EXCESS, Removal
 from konverge.reconcilers.pools.pool.memory import PoolMemory
-from konverge.reconcilers.pools.pool.observe import ObservedPool
+from konverge.reconcilers.pools.pool.observe import ObservedNextcloudPool
 from konverge.reconcilers.pools.pool.record import corrected_marks
 from konverge.reconcilers.pools.pool.render import new_member
 from konverge.reconcilers.pools.words import PoolsEvent
@@ -40,7 +40,9 @@ class Creations:
     refused: str = ""
 
 
-async def reset_marks(observed: ObservedPool, ctx: Context[NextcloudPool]) -> tuple[ObservedPool, bool]:
+async def reset_marks(
+    observed: ObservedNextcloudPool, ctx: Context[NextcloudPool]
+) -> tuple[ObservedNextcloudPool, bool]:
     """Reset the labels and annotations of members; returns the members after that, and whether a member had changed."""
     changed, members = False, list[Object]()
     for member in observed.census.members:
@@ -78,7 +80,7 @@ async def delete_instances(removals: Iterable[Removal], ctx: Context[NextcloudPo
 
 
 async def create_instances(
-    observed: ObservedPool, number: int, memory: PoolMemory, metrics: PoolMetrics, ctx: Context[NextcloudPool]
+    observed: ObservedNextcloudPool, number: int, memory: PoolMemory, metrics: PoolMetrics, ctx: Context[NextcloudPool]
 ) -> Creations:
     """Create up to so many instances whose names the status has, until the API server refuses an instance."""
     pool = observed.pool
@@ -99,7 +101,7 @@ async def create_instances(
     return Creations(tuple(uids))
 
 
-async def _create(observed: ObservedPool, name: str, memory: PoolMemory, ctx: Context[NextcloudPool]) -> str:
+async def _create(observed: ObservedNextcloudPool, name: str, memory: PoolMemory, ctx: Context[NextcloudPool]) -> str:
     """Create an instance; returns its UID, "" if the name is taken."""
     profile, nonce = observed.profile, memory.nominations[name].nonce
     instance = new_member(

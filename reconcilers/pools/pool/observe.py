@@ -26,7 +26,14 @@ from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
 if TYPE_CHECKING:
     from konverge.runtime import Context
 
-__all__ = ["ObservedPool", "PoolProfile", "adoption_request", "observe_cached", "observe_listed", "stored_pool"]
+__all__ = [
+    "ObservedNextcloudPool",
+    "PoolProfile",
+    "adoption_request",
+    "observe_cached",
+    "observe_listed",
+    "stored_pool",
+]
 
 _MAX_REQUEST: Final = 256
 """The longest value of the annotation adopt-members that is compared."""
@@ -42,7 +49,7 @@ class PoolProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class ObservedPool:
+class ObservedNextcloudPool:
     """A pool with its members."""
 
     pool: NextcloudPool
@@ -86,23 +93,23 @@ async def stored_pool(pool: NextcloudPool, ctx: Context[NextcloudPool]) -> Nextc
     return stored if stored is not None and stored.uid == pool.uid else pool
 
 
-def observe_cached(pool: NextcloudPool, settings: PoolSettings, ctx: Context[NextcloudPool]) -> ObservedPool:
+def observe_cached(pool: NextcloudPool, settings: PoolSettings, ctx: Context[NextcloudPool]) -> ObservedNextcloudPool:
     """Return the pool with the members that the cache shows."""
     record, instances = _record(pool, settings), ctx.cache(INSTANCE)
     candidates = [instance for uid in record.uids for instance in instances.by_index(BY_UID, uid)]
     candidates += instances.by_index(BY_POOL, f"{record.namespace}/{pool.name}")
     census = take_census(replace(record, adopts=False), candidates, partial(_is_served, ctx=ctx), complete=False)
-    return ObservedPool(
+    return ObservedNextcloudPool(
         pool,
         record,
         _profile(pool, ctx),
         census,
-        assigned=len(ctx.cache(NEXTCLOUD).metadata_by_index(SERVED, pool.name)),
+        assigned=_assigned(pool, ctx),
         refusal=settings.instance_namespaces.refusal(record.namespace),
     )
 
 
-async def observe_listed(observed: ObservedPool, ctx: Context[NextcloudPool]) -> ObservedPool:
+async def observe_listed(observed: ObservedNextcloudPool, ctx: Context[NextcloudPool]) -> ObservedNextcloudPool:
     """Return the pool with its members from the API server, including members without the label or in a former namespace."""
     record = observed.record
     listed = list(await ctx.live(INSTANCE).list(record.namespace, labels=f"{PoolsLabel.POOL}={record.pool}"))
@@ -114,7 +121,8 @@ async def observe_listed(observed: ObservedPool, ctx: Context[NextcloudPool]) ->
             stored = await ctx.live(INSTANCE).find(cached.namespace, cached.name)
             if stored is not None and stored.metadata.uid == uid:
                 listed.append(stored)
-    return replace(observed, census=take_census(record, listed, partial(_is_served, ctx=ctx), complete=True))
+    census = take_census(record, listed, partial(_is_served, ctx=ctx), complete=True)
+    return replace(observed, census=census, assigned=_assigned(observed.pool, ctx))
 
 
 def adoption_request(pool: NextcloudPool) -> str:
@@ -130,6 +138,10 @@ def _record(pool: NextcloudPool, settings: PoolSettings) -> MemberRecord:
         digests={creation.name: creation.nonce_digest or "" for creation in pool.status.recent_creations or ()},
         adopts=adoption_request(pool) not in ("", pool.status.adopted),
     )
+
+
+def _assigned(pool: NextcloudPool, ctx: Context[NextcloudPool]) -> int:
+    return len(ctx.cache(NEXTCLOUD).metadata_by_index(SERVED, pool.name))
 
 
 def _recorded(pool: NextcloudPool) -> Mapping[str, datetime]:

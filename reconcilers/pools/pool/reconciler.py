@@ -34,7 +34,7 @@ from konverge.reconcilers.pools.pool.decide import (
     decide_pool,
 )
 from konverge.reconcilers.pools.pool.memory import PoolMemory
-from konverge.reconcilers.pools.pool.observe import ObservedPool, observe_cached, observe_listed, stored_pool
+from konverge.reconcilers.pools.pool.observe import ObservedNextcloudPool, observe_cached, observe_listed, stored_pool
 from konverge.reconcilers.pools.pool.status import MemberWrites, plan_deleting, plan_status
 from konverge.reconcilers.pools.settings import PoolSettings
 
@@ -94,7 +94,7 @@ class NextcloudPoolReconciler:
         self._metrics.forget_pool(pool.name)
         return Done()
 
-    def _state(self, observed: ObservedPool, memory: PoolMemory, now: datetime) -> PoolState:
+    def _state(self, observed: ObservedNextcloudPool, memory: PoolMemory, now: datetime) -> PoolState:
         """Return the state of a pool after its memory has seen the members and the creations in the status."""
         window = self._limits.window
         memory.see(observed.members(now), observed.creations(now + window), observed.record.digests, now - window)
@@ -108,7 +108,7 @@ class NextcloudPoolReconciler:
         return changed
 
     async def _create(
-        self, observed: ObservedPool, plan: PoolPlan, memory: PoolMemory, ctx: Context[NextcloudPool]
+        self, observed: ObservedNextcloudPool, plan: PoolPlan, memory: PoolMemory, ctx: Context[NextcloudPool]
     ) -> MemberWrites:
         """Create the recorded instances, and choose names for the instances that the next reconcile creates."""
         creations = await create_instances(observed, plan.create, memory, self._metrics, ctx)

@@ -9,7 +9,7 @@ from konverge.clock import rfc3339
 from konverge.crds.pools_v1alpha1 import NextcloudPool, NextcloudPoolStatus, ObservedProfile, RecentCreation
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.pools.pool.decide import EXCESS, PoolCounts, PoolPlan, PoolState
-from konverge.reconcilers.pools.pool.observe import ObservedPool, adoption_request
+from konverge.reconcilers.pools.pool.observe import ObservedNextcloudPool, adoption_request
 from konverge.reconcilers.pools.pool.render import selector_of
 from konverge.reconcilers.pools.words import (
     PoolReason,
@@ -42,7 +42,12 @@ class MemberWrites:
 
 
 def plan_status(
-    observed: ObservedPool, state: PoolState, plan: PoolPlan, writes: MemberWrites, now: datetime, retry: timedelta
+    observed: ObservedNextcloudPool,
+    state: PoolState,
+    plan: PoolPlan,
+    writes: MemberWrites,
+    now: datetime,
+    retry: timedelta,
 ) -> Plan[NextcloudPoolStatus]:
     """Report numbers, members and conditions of a pool, and when the pool is reconciled again."""
     pool, record, census = observed.pool, observed.record, observed.census

@@ -16,7 +16,7 @@ from konverge.reconcilers.pools.claims.decide import BlockedClaim, choose_named
 from konverge.reconcilers.pools.claims.observe import NamedInstance
 from konverge.reconcilers.pools.claims.status import plan_assigned, plan_blocked, plan_lost, plan_releasing
 from konverge.reconcilers.pools.orphans.decide import is_due, plan_claim
-from konverge.reconcilers.pools.orphans.observe import ObservedClaim
+from konverge.reconcilers.pools.orphans.observe import ObservedOrphan
 from konverge.reconcilers.pools.words import InstanceReason, PoolsAnnotation, PoolsCondition, PoolsLabel
 from konverge.runtime import Plan
 
@@ -158,9 +158,9 @@ def test_a_named_instance_is_chosen_if_it_is_free_and_allowed(
 GRACE: Final = timedelta(minutes=10)
 
 
-def claim(mark: str = "", **state: bool) -> ObservedClaim:
+def claim(mark: str = "", **state: bool) -> ObservedOrphan:
     annotations = {PoolsAnnotation.ORPHANED_SINCE: mark} if mark else {}
-    return ObservedClaim(
+    return ObservedOrphan(
         Metadata(name="i", namespace="clouds", uid="i-1", annotations=annotations), "u", "a/b", **state
     )
 
@@ -184,7 +184,7 @@ def marks(plan: Plan[Any]) -> list[str | None]:
     ],
 )
 def test_an_orphan_is_marked_and_waits_for_its_grace_time(
-    observed: ObservedClaim, mark: list[str | None], events: int, outcome: Outcome
+    observed: ObservedOrphan, mark: list[str | None], events: int, outcome: Outcome
 ) -> None:
     assert not is_due(observed, NOW, GRACE)
     plan = plan_claim(observed, NOW, GRACE)
@@ -201,5 +201,5 @@ def test_an_orphan_is_marked_and_waits_for_its_grace_time(
         (claim("2029-12-31T23:50:00Z", settled=True), False),
     ],
 )
-def test_an_orphan_is_released_when_its_grace_time_ends(observed: ObservedClaim, due: bool) -> None:
+def test_an_orphan_is_released_when_its_grace_time_ends(observed: ObservedOrphan, due: bool) -> None:
     assert is_due(observed, NOW, GRACE) is due

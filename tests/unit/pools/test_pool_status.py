@@ -13,7 +13,7 @@ from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.pools.members import Member
 from konverge.reconcilers.pools.pool.decide import EXCESS, STALE, PoolCounts, PoolPlan, PoolState, Removal
 from konverge.reconcilers.pools.pool.memory import PoolMemory
-from konverge.reconcilers.pools.pool.observe import ObservedPool, PoolProfile
+from konverge.reconcilers.pools.pool.observe import ObservedNextcloudPool, PoolProfile
 from konverge.reconcilers.pools.pool.record import Census, MemberRecord
 from konverge.reconcilers.pools.pool.status import MemberWrites, plan_deleting, plan_status
 from konverge.reconcilers.pools.settings import PoolSettings
@@ -35,13 +35,15 @@ def pool(**status: Any) -> NextcloudPool:
     )
 
 
-def observed(profile: PoolProfile = NO_PROFILE, *, look_alikes: int = 0, **status: Any) -> ObservedPool:
+def observed(profile: PoolProfile = NO_PROFILE, *, look_alikes: int = 0, **status: Any) -> ObservedNextcloudPool:
     record = MemberRecord(pool="small", namespace="clouds", digests={})
-    return ObservedPool(pool(**status), record, profile, Census((), ("uid-a",), look_alikes, unseen=False), assigned=0)
+    return ObservedNextcloudPool(
+        pool(**status), record, profile, Census((), ("uid-a",), look_alikes, unseen=False), assigned=0
+    )
 
 
 def planned(
-    plan: PoolPlan, writes: MemberWrites = NO_WRITES, seen: ObservedPool | None = None, **state: Any
+    plan: PoolPlan, writes: MemberWrites = NO_WRITES, seen: ObservedNextcloudPool | None = None, **state: Any
 ) -> Plan[Any]:
     wanted = PoolState(**{"replicas": 2, **state})
     return plan_status(observed() if seen is None else seen, wanted, plan, writes, NOW, RETRY)
