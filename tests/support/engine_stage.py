@@ -1,12 +1,13 @@
 """The player of recordings for stand-ins of engines.
 
-A stage keeps every event of a namespace. A `Story` repeats the steps of a recording on the stage, and `assert_alike` compares the events of the
-stand-in with the events of the real controller.
+A stage keeps every event of a namespace. A `Story` repeats the steps of a recording on the stage, and `facts_of` returns what is compared:
+of the events of the stand-in, and of the events of the real controller.
 """
 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
@@ -34,6 +35,13 @@ def ways(events: list[Line], which: str, fact: Fact) -> list[list[Any]]:
             if not way or way[-1] != seen:
                 way.append(seen)
     return list(found.values())
+
+
+def facts_of(events: list[Line], objects: list[str], fact: Fact) -> dict[str, list[list[Any]]]:
+    """Return the facts of some objects over time; each object has an event at least."""
+    found = {which: ways(events, which, fact) for which in objects}
+    assert all(found.values()), f"no event of {[which for which, facts in found.items() if not facts]}"
+    return found
 
 
 def recorded(engine: str, recording: str) -> list[Line]:
@@ -116,7 +124,7 @@ class EngineStage:
         await asyncio.sleep(seconds)
 
 
-class Actor:
+class Actor(ABC):
     """A stage with a stand-in and its world: what the steps of a recording change. Subclasses have verbs of their own."""
 
     world: Any
@@ -126,9 +134,9 @@ class Actor:
         self._controller = AsyncExitStack()
         stage.stack.push_async_callback(self.kill)
 
+    @abstractmethod
     def controller(self) -> AbstractAsyncContextManager[object]:
         """Return the stand-in, which is not started yet."""
-        raise NotImplementedError
 
     async def start(self) -> None:
         """Create the objects of the set-up, and start the stand-in."""
@@ -201,10 +209,3 @@ class Story(Generic[A]):
         await actor.start()
         for step in self.acts:
             await step(actor)
-
-
-def assert_alike(played: list[Line], real: list[Line], objects: list[str], fact: Fact) -> None:
-    """Check that each object has the recorded facts in their order."""
-    assert {which: ways(played, which, fact) for which in objects} == {
-        which: ways(real, which, fact) for which in objects
-    }

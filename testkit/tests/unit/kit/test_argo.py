@@ -15,8 +15,8 @@ from engine_stage import (
     EngineStage,
     Story,
     act,
-    assert_alike,
     delete,
+    facts_of,
     kill,
     make,
     recorded,
@@ -193,7 +193,7 @@ async def test_the_stand_in_writes_what_argo_was_recorded_writing(lab: Lab, reco
         await story.play(Argo(stage))
         real = recorded("argo", recording)
         assert set(story.objects) == {f"Workflow/{event.object['metadata']['name']}" for event in real}
-        assert_alike(stage.events, real, story.objects, fact)
+        assert facts_of(stage.events, story.objects, fact) == facts_of(real, story.objects, fact)
 
 
 async def test_another_apply_of_the_bare_spec_would_erase_a_shutdown(lab: Lab) -> None:
