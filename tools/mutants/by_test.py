@@ -6,6 +6,7 @@ from typing import Final
 
 from by_test_machines import MACHINES
 from by_test_operations import OPERATIONS
+from by_test_planning import PLANNING
 from by_test_pools import POOLS
 from by_test_sharding import SHARDING
 from planting import Mutant
@@ -790,6 +791,7 @@ BY_TEST: Final = (
     ),
     *MACHINES,
     *OPERATIONS,
+    *PLANNING,
     *POOLS,
     *SHARDING,
 )
