@@ -117,7 +117,7 @@ class _Planner:
                 async with asyncio.timeout(self._timeout):
                     failed += await self._started()
                     await self._settled()
-                    self._open_gates()
+                    self._open_gates(required=not failed)
                     await self._settled()
             except TimeoutError:
                 failed.append(
@@ -167,8 +167,8 @@ class _Planner:
             if not entry.ready
         ]
 
-    def _open_gates(self) -> None:
-        """Enqueue the selected keys, in an order that is the same in each plan."""
+    def _open_gates(self, *, required: bool) -> None:
+        """Enqueue the selected keys, in the same order in each plan; raises UsageError if a key is `required` and no key is selected."""
         for gate in self._gates.values():
             gate.is_open = True
         count = 0
@@ -177,7 +177,7 @@ class _Planner:
                 if self._selector.takes(key, _short_names(gate.spec)):
                     self._manager.runner(name).enqueue(key, Why.INITIAL)
                     count += 1
-        if not count and self._selector != Selector():
+        if required and not count and self._selector != Selector():
             kinds = ", ".join(sorted({gate.spec.kind.kind for gate in self._gates.values()}))
             raise UsageError(
                 f"no object of a controller is selected by {self._selector}; the controllers are for {kinds}"

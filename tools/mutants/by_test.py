@@ -6,6 +6,7 @@ from typing import Final
 
 from by_test_machines import MACHINES
 from by_test_operations import OPERATIONS
+from by_test_planning import PLANNING
 from by_test_pools import POOLS
 from by_test_sharding import SHARDING
 from by_test_versions import VERSIONS
@@ -791,6 +792,7 @@ BY_TEST: Final = (
     ),
     *MACHINES,
     *OPERATIONS,
+    *PLANNING,
     *POOLS,
     *SHARDING,
     *VERSIONS,

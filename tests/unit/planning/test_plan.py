@@ -236,6 +236,11 @@ async def test_a_selection_without_objects_is_an_error_that_lists_the_kinds(widg
         await planned(widgets, builder(), name="nobody")
 
 
+async def test_a_missing_crd_is_reported_for_a_selection_too(lab: Lab) -> None:
+    report = await planned(lab, builder(), name="one")
+    assert ([failed.controller for failed in report.failed], report.exit_code) == (["widget"], 1)
+
+
 async def test_a_key_that_never_settles_is_a_failure(widgets: Lab) -> None:
     async def counts(found: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         await ctx.patch(Widget, found.name, found.namespace, patch={"spec": {"parts": found.spec.parts + 1}})
