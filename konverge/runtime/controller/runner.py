@@ -265,7 +265,7 @@ class ControllerRunner:
         self._worker.forget(key)
         services.own_versions.forget(key)
         services.applier.forget(key)
-        services.made.drop(key)
+        services.created_children.drop(key)
         self._pipeline.barrier.forget(key)
         self._pipeline.forget(key)
         services.claims.forget(self.spec.name, key)

@@ -50,7 +50,7 @@ def services_of(
         field_managers=shared.field_managers,
         events=shared.events,
         own_versions=OwnVersions(),
-        made=LruDict(_OWNERS),
+        created_children=LruDict(_OWNERS),
         threads=Threads(spec.name, spec.numbers.concurrency),
         wall_clock=shared.wall_clock,
         serves=serves,

@@ -44,7 +44,7 @@ class Children:
         # Looked up once in a reconcile, and not for each child.
         self._namespaced: dict[Kind[Any], bool] = {}
         self._reference = controller_reference(services.kind, owner)
-        self._made: set[Key] = set()
+        self._created: set[Key] = set()
         self._before: AbstractSet[Key] | None = None
 
     def cached(self, key: Key) -> Cached | None:
@@ -153,8 +153,8 @@ class Children:
         https://github.com/kubernetes/kubernetes/blob/master/pkg/controller/garbagecollector/garbagecollector.go
         """
         owner, mine = self._owner, self._trace.key
-        if not self._made:
-            self._before = self._services.made.get(mine)
+        if not self._created:
+            self._before = self._services.created_children.get(mine)
         if self._before is None or key not in self._before:
             return
         try:
@@ -182,8 +182,8 @@ class Children:
             )
 
     def _note_made(self, key: Key) -> None:
-        self._made.add(key)
-        self._services.made.put(self._trace.key, self._made)
+        self._created.add(key)
+        self._services.created_children.put(self._trace.key, self._created)
 
     def _would_see(self, key: Key) -> bool:
         """Return whether the cache holds every existing object of the kind and namespace, apart from the delay of a watch."""

@@ -92,8 +92,8 @@ class ReconcileServices:
     """The field managers of all controllers, by their names."""
     events: EventRecorder
     own_versions: OwnVersions
-    made: LruDict[Key, AbstractSet[Key]]
-    """By owner: the children that were created last."""
+    created_children: LruDict[Key, AbstractSet[Key]]
+    """The children that were created last, by owner."""
     threads: Threads
     wall_clock: Callable[[], datetime]
     serves: Callable[[Kind[Any]], bool]
