@@ -34,7 +34,7 @@ async def older(lab: Lab) -> AsyncIterator[Lab]:
         await install_crds(lab.client, [crd(ApplicationInstance)])
 
 
-async def test_a_spec_that_an_older_crd_let_in_is_reported_and_can_still_be_mended_and_deleted(older: Lab) -> None:
+async def test_spec_admitted_by_an_older_crd_is_reported_fixable_and_deletable(older: Lab) -> None:
     long = "a" * 64
     bare = {"appRef": {"catalogId": "shop"}, "mode": "managed"}
     await older.create(RAW.new(long, spec=spec(older.namespace)))

@@ -141,7 +141,7 @@ async def test_a_replacement_of_an_old_version_conflicts(client: Client, namespa
     assert client.ledger.pending(WRITER) == ()
 
 
-async def test_every_code_point_in_keys_and_values_is_stored_as_it_was_applied(client: Client, namespace: str) -> None:
+async def test_every_code_point_in_keys_and_values_is_stored_unchanged(client: Client, namespace: str) -> None:
     await install_crds(client, [crd(Page)])
     assert await differences(client, namespace) == []
 
@@ -182,9 +182,7 @@ async def test_a_dry_run_changes_nothing(client: Client, namespace: str) -> None
     assert client.ledger.statistics().pending == 0
 
 
-async def test_an_object_that_breaks_the_schema_is_invalid_and_the_error_names_the_field(
-    client: Client, namespace: str
-) -> None:
+async def test_object_that_breaks_the_schema_is_invalid_with_the_field_named(client: Client, namespace: str) -> None:
     with pytest.raises(Invalid) as caught:
         await client.apply(DEPLOYMENT, deployment(namespace, replicas=-1))
     assert [field for field, _ in caught.value.causes] == ["spec.replicas"]
@@ -287,7 +285,7 @@ async def test_a_deletion_that_waits_for_finalizers_is_a_change(client: Client, 
 # -- watching
 
 
-async def test_a_streaming_list_ends_with_its_bookmark_and_goes_on_as_a_watch(client: Client, namespace: str) -> None:
+async def test_streaming_list_ends_with_its_bookmark_and_continues_as_a_watch(client: Client, namespace: str) -> None:
     for name in "ab":
         await client.create(CONFIG_MAP.new(name, namespace))
     info = await client.resource(CONFIG_MAP)

@@ -22,7 +22,7 @@ async def test_the_admin_may_do_everything(admin: Client, namespace: str) -> Non
     assert (await admin.get(CONFIG_MAP, "one", namespace)).name == "one"
 
 
-async def test_a_client_has_the_rights_that_it_was_made_with_and_no_others(
+async def test_client_has_exactly_the_rights_it_was_created_with(
     admin: Client, client_for: ClientFor, namespace: str
 ) -> None:
     await admin.create(CONFIG_MAP.new("one", namespace))
@@ -42,7 +42,7 @@ async def test_two_clients_of_one_test_have_different_rights(client_for: ClientF
         await nobody.list(NODE)
 
 
-async def test_rights_that_a_test_granted_in_the_whole_cluster_are_gone_after_it(
+async def test_cluster_wide_rights_granted_by_a_test_end_with_it(
     control_plane: ControlPlane, client_for: ClientFor, namespace: str
 ) -> None:
     listed = await control_plane.kubectl("get", "clusterroles,clusterrolebindings", "--output=name")

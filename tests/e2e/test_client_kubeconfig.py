@@ -110,7 +110,7 @@ async def test_a_plugin_may_give_a_certificate_which_is_renewed_at_its_end(confi
     assert (await config.source.current()).tls is found
 
 
-async def test_a_plugin_that_fails_is_an_error_at_the_start_and_a_warning_later(configure: Configure) -> None:
+async def test_failing_plugin_is_an_error_at_start_and_a_warning_later(configure: Configure) -> None:
     path = configure(fail="log in first")
     with pytest.raises(ConfigError, match="log in first"):
         await load(path)
@@ -151,9 +151,7 @@ async def test_an_answer_that_is_none_is_named_and_not_shown(
     assert "s3cret" not in str(caught.value)
 
 
-async def test_a_plugin_that_hangs_is_given_up_and_gone_with_all_that_it_started(
-    configure: Configure, tmp_path: Path
-) -> None:
+async def test_hanging_plugin_is_killed_with_all_its_child_processes(configure: Configure, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did not come within 1 s"):
         await load(configure(token="t", sleep=1), timeout=1.0)
     assert (tmp_path / "runs").read_text() == "1"

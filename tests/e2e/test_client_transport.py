@@ -208,7 +208,7 @@ async def test_a_refused_connection_was_sent_nothing_and_names_the_server() -> N
         assert states(client) == []
 
 
-async def test_an_answer_that_is_cut_in_the_middle_is_asked_for_again_only_where_safe() -> None:
+async def test_truncated_response_is_requested_again_only_if_safe() -> None:
     async def handle(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await server.read(reader, writer) is not None:
             whole = len(server.asked) == 2
@@ -330,7 +330,7 @@ async def test_a_silent_watch_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("how", ["reset", "fin"])
-async def test_a_watch_that_is_cut_off_is_unreachable_and_one_that_ends_is_not(how: str) -> None:
+async def test_interrupted_watch_is_unreachable_and_ended_watch_is_not(how: str) -> None:
     async def handle(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await server.read(reader, writer)
         writer.write(WATCHING + chunk(b'{"type":"ADDED","object":{}}\n'))
@@ -599,7 +599,7 @@ async def test_a_rotated_authority_is_followed(tmp_path: Path, monkeypatch: pyte
         assert [asked.header["authorization"] for asked in server.asked] == ["Bearer t-1", "Bearer t-2"]
 
 
-async def test_an_authority_that_is_broken_after_rotation_leaves_the_old_one_in_use(
+async def test_authority_file_broken_by_rotation_leaves_the_old_authority_in_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(credentials, "LOOK_SECONDS", 0.0)

@@ -418,7 +418,7 @@ async def test_the_server_fills_in_the_defaults_of_the_model(plane: ControlPlane
     assert decoded.status == SampleStatus()
 
 
-async def test_fields_that_the_model_does_not_name_are_pruned_and_those_it_preserves_are_kept(
+async def test_fields_unknown_to_the_model_are_pruned_and_preserved_fields_kept(
     plane: ControlPlane, namespace: str
 ) -> None:
     spec = {"unknown": 1, "range": {"unknown": 1}, "values": {"unknown": {"deep": 1}}}

@@ -134,7 +134,7 @@ def test_a_second_pod_stands_by_before_the_first_one_goes() -> None:
     assert budget["spec"]["selector"] == deployment()["spec"]["selector"]
 
 
-def test_the_image_is_built_from_a_base_without_a_host_and_runs_without_privileges() -> None:
+def test_image_builds_from_a_base_without_host_and_runs_unprivileged() -> None:
     found = instructions()
     [(_, argument)] = [one for one in found if one[0] == "ARG"]
     assert re.fullmatch(r"PYTHON=[a-z]+:[\w.-]+@sha256:[0-9a-f]{64}", argument), (
@@ -270,9 +270,7 @@ async def test_the_daemon_runs_as_its_pod_would(plane: ControlPlane, tmp_path: P
 
 @control_plane_test
 @pytest.mark.timeout(180)
-async def test_the_audit_log_of_all_families_denies_nothing_and_shows_every_printed_right_used_but_those_with_a_reason(
-    plane: ControlPlane, tmp_path: Path
-) -> None:
+async def test_audit_log_shows_no_denial_and_every_printed_right_in_use(plane: ControlPlane, tmp_path: Path) -> None:
     await deploy(plane)
     account = template()["spec"]["serviceAccountName"]
     user = f"system:serviceaccount:{NAMESPACE}:{account}"
@@ -303,9 +301,7 @@ async def test_the_audit_log_of_all_families_denies_nothing_and_shows_every_prin
 
 @control_plane_test
 @pytest.mark.timeout(180)
-async def test_secrets_that_are_narrowed_to_a_namespace_take_a_role_there_alone_and_block_instances_elsewhere(
-    plane: ControlPlane, tmp_path: Path
-) -> None:
+async def test_secrets_narrowed_to_a_namespace_need_only_a_role_in_it(plane: ControlPlane, tmp_path: Path) -> None:
     await deploy(plane)
     narrowed = ("--set", "apps.secret_namespaces=narrow", "--set", "apps.watch_secrets=true")
     elected = ("--set", "election.enabled=true")

@@ -154,7 +154,7 @@ async def test_the_rule_that_is_named_suffices(
     assert dropped(metrics) == {}
 
 
-async def test_events_in_a_namespace_that_ends_or_has_ended_are_dropped_in_silence(
+async def test_events_in_a_terminating_or_deleted_namespace_are_dropped_silently(
     admin: Client, namespace: str, metrics: Metrics, logs: list[Any]
 ) -> None:
     name = f"{namespace}-ending"

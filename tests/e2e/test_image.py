@@ -198,9 +198,7 @@ def state(folder: Path) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-async def test_the_steps_end_in_a_daemon_that_is_ready_with_nothing_but_them_and_writes_no_file(
-    image: Path, tmp_path: Path
-) -> None:
+async def test_documented_steps_end_in_a_ready_daemon_that_writes_no_file(image: Path, tmp_path: Path) -> None:
     environment = dict(one.split("=") for word, rest in stages()[-1] if word == "ENV" for one in rest.split())
     environment |= {"HOME": "/nonexistent", "TMPDIR": "/nonexistent", "KONVERGE_METRICS": "127.0.0.1:0"}
     environment |= {"KONVERGE_HEALTH": "127.0.0.1:0", "KONVERGE_DEBUG": "127.0.0.1:0", "KONVERGE_LOG_FORMAT": "json"}
@@ -321,7 +319,7 @@ def last_stage(image: Path, tmp_path: Path) -> LastStage:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-async def test_the_last_stage_works_as_its_user_on_a_read_only_root_without_another_program(
+async def test_last_stage_runs_as_its_user_on_a_read_only_root(
     image: Path, last_stage: LastStage, tmp_path: Path
 ) -> None:
     found = last_stage.ask(str(image / "bin/python"), "-c", PROBE, *PROGRAMS)

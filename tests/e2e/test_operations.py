@@ -83,7 +83,7 @@ async def test_x1_a_restore_waits_for_a_running_backup_and_starts_by_itself(ops:
     await ops.complete("restore")
 
 
-async def test_x2_nothing_leaves_a_terminal_phase_and_its_engine_is_not_called_again(ops: Kubelet) -> None:
+async def test_x2_operation_never_leaves_a_terminal_phase_or_calls_its_engine_again(ops: Kubelet) -> None:
     await ops.create("backup", "Backup")
     await ops.run_job("backup")
     done = await ops.complete("backup")
@@ -166,9 +166,7 @@ ENDS = {"cancel": ("Cancelled", "UserCancelled"), "timeout": ("Failed", "Timeout
 
 
 @pytest.mark.parametrize("by", ENDS)
-async def test_a_running_job_is_stopped_when_its_pod_has_ended_and_the_next_operation_starts(
-    ops: Kubelet, by: str
-) -> None:
+async def test_cancelled_job_ends_with_its_pod_before_the_next_operation_starts(ops: Kubelet, by: str) -> None:
     """The Job controller suspends the Job and deletes its pod; the Operation ends only after the kubelet has stopped the pod."""
     lab = ops.lab
     limits: dict[str, Any] = {"timeoutSeconds": 10} if by == "timeout" else {}
@@ -199,7 +197,7 @@ async def test_a_running_job_is_stopped_when_its_pod_has_ended_and_the_next_oper
     await ops.complete("next")
 
 
-async def test_a_job_whose_pods_fail_fails_its_operation_when_the_last_attempt_has_ended(ops: Kubelet) -> None:
+async def test_job_with_failing_pods_fails_its_operation_after_the_last_attempt(ops: Kubelet) -> None:
     await ops.create("run", parameters={"image": "busybox", "backoffLimit": 0})
     await ops.bind("run")
     await ops.run_job("run")
@@ -209,7 +207,7 @@ async def test_a_job_whose_pods_fail_fails_its_operation_when_the_last_attempt_h
     assert failed.status.outputs == {"jobName": (await ops.job_of("run")).name}
 
 
-async def test_a_job_past_its_own_deadline_fails_its_operation_when_its_pod_has_ended(ops: Kubelet) -> None:
+async def test_job_past_its_deadline_fails_its_operation_after_its_pod_ended(ops: Kubelet) -> None:
     await ops.create("run", parameters={"image": "busybox", "activeDeadlineSeconds": 5})
     pod = await ops.bind("run")
     await ops.run_job("run")
@@ -219,9 +217,7 @@ async def test_a_job_past_its_own_deadline_fails_its_operation_when_its_pod_has_
     await ops.until("run", phase("Failed"), shows("Failed", "True", "DeadlineExceeded"))
 
 
-async def test_x11_of_conflicting_operations_that_several_clients_create_at_once_one_is_at_work_at_a_time(
-    ops: Kubelet,
-) -> None:
+async def test_x11_only_one_of_several_conflicting_operations_runs_at_a_time(ops: Kubelet) -> None:
     lab, kinds = ops.lab, ("Restore", "Upgrade", "Migration", "Restore", "Upgrade", "Restore")
 
     async def create(number: int, type_: str) -> Operation:
@@ -247,7 +243,7 @@ async def test_x11_of_conflicting_operations_that_several_clients_create_at_once
 
 
 @pytest.mark.parametrize("verb", ["create", "get"])
-async def test_an_operation_without_the_right_to_its_job_gives_its_turn_back_and_starts_when_it_is_granted(
+async def test_operation_without_job_rights_releases_its_lease_and_starts_once_granted(
     lab: Lab, client_for: ClientFor, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The API server's error names the missing right, and its list and dry run show which objects exist; the times are shorter here."""

@@ -293,9 +293,7 @@ async def unanswered(server: Prometheus, load: asyncio.Task[None]) -> list[str]:
 
 
 @pytest.mark.timeout(240)  # most of the time is the start of three processes
-async def test_every_query_of_a_dashboard_or_an_alert_gives_data_and_so_do_those_of_kubebuilder(
-    program: Path, tmp_path: Path
-) -> None:
+async def test_every_query_of_a_dashboard_or_alert_returns_data(program: Path, tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         folders = [tmp_path / name for name in ("all", "later", "machines", "prometheus")]
         for folder in folders:

@@ -14,9 +14,7 @@ from konverge_testing import Lab
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(240, func_only=True)]
 
 
-async def test_x10_a_field_of_another_manager_is_a_conflict_and_stays_and_a_deleted_cluster_takes_its_secrets_along(
-    lab: Lab,
-) -> None:
+async def test_x10_foreign_field_is_a_conflict_and_deleted_cluster_removes_its_secrets(lab: Lab) -> None:
     here = Plane(lab, namespace="default", wait=2)
     await here.start()
     try:

@@ -82,7 +82,7 @@ async def test_x30_a_webhook_configuration_of_capsule_is_seen(here: Plane, what:
     assert HAND_OVER in said
 
 
-async def test_x30_a_lease_of_capsule_counts_for_as_long_as_it_is_renewed(here: Plane) -> None:
+async def test_x30_lease_of_capsule_counts_while_it_is_renewed(here: Plane) -> None:
     client: Client = here.lab.client
     await client.create(lease(here.lab.namespace, age=600))
     assert await capsule_serves(client) == ""

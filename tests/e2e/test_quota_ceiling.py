@@ -42,7 +42,7 @@ async def told(here: Plane) -> list[str]:
     ]
 
 
-async def test_claims_that_no_status_has_room_for_wait_with_a_message_and_the_listed_ones_stay(here: Plane) -> None:
+async def test_claims_beyond_the_status_limit_wait_and_listed_claims_stay(here: Plane) -> None:
     await here.start("a", "b", settings=QuotaSettings(namespace_share=1))
     await here.pool(hard=dict.fromkeys(RESOURCES, 10 * CLAIMS))
     amounts = dict.fromkeys(RESOURCES, 1)

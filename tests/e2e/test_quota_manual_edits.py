@@ -53,7 +53,7 @@ async def test_x12_a_quota_that_was_changed_or_deleted_by_hand_is_restored(here:
     await here.until(RESOURCE_QUOTA, "a", QUOTA, lambda quota: quota.metadata.uid != again.metadata.uid)
 
 
-async def test_statuses_that_kubectl_wiped_are_rebuilt_at_once_and_no_claim_loses_its_place(here: Plane) -> None:
+async def test_statuses_wiped_by_kubectl_are_rebuilt_without_losing_a_place(here: Plane) -> None:
     await here.start("a", "b")
     await here.pool()
     await here.claim("b", "first", cpu=4)
@@ -104,7 +104,7 @@ async def test_x21_the_scopes_of_a_live_pool_cannot_be_changed(
     await here.grants("a", {CPU: 2})
 
 
-async def test_a_pool_cannot_be_lowered_below_what_is_claimed_and_unused_resources_can_go(here: Plane) -> None:
+async def test_pool_cannot_shrink_below_claims_but_may_drop_unused_resources(here: Plane) -> None:
     await here.start("a")
     await here.pool(hard={CPU: 4, "pods": 3}, defaultsZero=True)
     await here.claim("a", "c", cpu=2)
@@ -151,7 +151,9 @@ async def test_x24_claims_survive_their_pool_however_it_is_deleted(here: Plane, 
 
 
 @pytest.mark.parametrize("cascade", ["foreground", "background", "orphan"])
-async def test_bound_claims_go_with_a_pool_that_says_so_and_queued_ones_stay(here: Plane, cascade: str) -> None:
+async def test_deletion_policy_of_a_pool_removes_bound_claims_and_keeps_queued_claims(
+    here: Plane, cascade: str
+) -> None:
     await _waiting_and_bound(here, delete_bound=True)
     await here.kubectl("delete", "resourcepool", "p", f"--cascade={cascade}", "--wait=false")
     await _gone(here)
@@ -161,7 +163,7 @@ async def test_bound_claims_go_with_a_pool_that_says_so_and_queued_ones_stay(her
     assert [claim.name for claim in left] == ["queued"]
 
 
-async def test_x28_a_resource_that_the_server_refuses_in_a_quota_costs_one_claim_its_place(here: Plane) -> None:
+async def test_x28_resource_that_the_server_refuses_in_a_quota_costs_one_claim(here: Plane) -> None:
     await here.start("a", "b")
     await here.pool(hard={CPU: 4, "florins": 9})
     await here.claim("b", "good", cpu=1)

@@ -25,7 +25,7 @@ async def here(lab: Lab, control_plane: ControlPlane) -> AsyncIterator[Plane]:
         yield plane
 
 
-async def test_pods_are_let_in_up_to_what_is_claimed_in_several_namespaces_at_once(here: Plane) -> None:
+async def test_pods_in_several_namespaces_are_admitted_up_to_the_claims(here: Plane) -> None:
     claimed = {"a": 3, "b": 2, "c": 1, "d": 0}
     async with History(here.lab.client) as history:
         await here.start(*claimed)
@@ -40,7 +40,7 @@ async def test_pods_are_let_in_up_to_what_is_claimed_in_several_namespaces_at_on
         assert await history.check() > 10
 
 
-async def test_a_pod_that_asks_for_too_much_of_one_resource_is_refused_by_the_pools_quota(here: Plane) -> None:
+async def test_pod_beyond_a_single_resource_limit_is_refused_by_the_quota(here: Plane) -> None:
     await here.start("a")
     await here.pool(hard={CPU: 3, "pods": 7}, defaultsZero=True)
     await here.claim("a", "c", {CPU: "1", "pods": 5})
@@ -50,7 +50,7 @@ async def test_a_pod_that_asks_for_too_much_of_one_resource_is_refused_by_the_po
     assert await here.start_pod("a", "one-more", {"cpu": "1m"}) is False
 
 
-async def test_x29_pods_that_come_and_go_in_a_settled_pool_trigger_no_reconcile_on_a_real_plane(here: Plane) -> None:
+async def test_x29_changing_pods_in_a_settled_pool_trigger_no_reconcile_for_real(here: Plane) -> None:
     await here.start("a", "b")
     await here.pool(hard={CPU: 40, "pods": 201}, defaultsZero=True)
     for where in ("a", "b"):

@@ -38,7 +38,7 @@ async def history(here: Plane) -> AsyncIterator[History]:
 
 
 @pytest.mark.parametrize("way", ["delete", "release"])
-async def test_x13_a_released_amount_is_credited_only_as_far_as_pods_do_not_use_it(
+async def test_x13_released_amount_is_credited_only_after_pods_stop_using_it(
     here: Plane, history: History, way: str
 ) -> None:
     await here.start("a", "b")
@@ -80,7 +80,7 @@ async def test_x25_a_namespace_draws_on_what_its_pods_still_use(here: Plane, his
     assert await history.check() > 10
 
 
-async def test_x26_a_key_that_no_claim_asks_for_any_more_stays_while_pods_use_it(here: Plane, history: History) -> None:
+async def test_x26_unclaimed_key_stays_in_the_quota_while_pods_use_it(here: Plane, history: History) -> None:
     await here.start("a")
     await here.pool(hard={CPU: 4, "pods": 5})
     await here.claim("a", "c", {CPU: 2, "pods": 2})
@@ -116,9 +116,7 @@ async def test_x23_a_released_claim_makes_room_for_others_and_may_be_edited(here
     assert await history.check() > 10
 
 
-async def test_in_the_semantics_of_v014_a_claim_is_used_then_unused_and_then_resized_for_another(
-    here: Plane, history: History
-) -> None:
+async def test_under_v014_a_claim_is_used_then_unused_and_then_resized(here: Plane, history: History) -> None:
     await here.start("a", "b", settings=QuotaSettings(semantics="v0.14"))
     await here.pool(defaultsZero=True)
     await here.claim("a", "c", cpu=4)
@@ -140,9 +138,7 @@ async def test_in_the_semantics_of_v014_a_claim_is_used_then_unused_and_then_res
     assert await history.check() > 10
 
 
-async def test_claims_and_pods_that_come_and_go_at_once_never_have_more_than_the_pool(
-    here: Plane, history: History
-) -> None:
+async def test_concurrent_claims_and_pods_never_exceed_the_pool(here: Plane, history: History) -> None:
     names, rounds = ("a", "b", "c", "d"), 8
     await here.start(*names)
     await here.pool(hard={CPU: 6}, defaultsZero=True)

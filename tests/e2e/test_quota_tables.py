@@ -169,7 +169,7 @@ async def test_a_claim_whose_pool_is_missing_is_printed_as_required(solar: Plane
     await solar.shows(NOT_FOUND, *CLAIMS)
 
 
-async def test_claims_that_wait_and_one_that_skips_the_line_are_printed_as_required(solar: Plane) -> None:
+async def test_waiting_claims_and_line_skipping_claim_are_printed_as_required(solar: Plane) -> None:
     await solar.apply(SAMPLER.format(ordered="false"))
     await solar.apply(claim("base", "sampler", "solar-prod", memory="1Gi"))
     await solar.bound("solar-prod", "base")

@@ -56,9 +56,7 @@ def test_no_figure_grew_by_more_than_is_allowed(counted: dict[str, Future[dict[s
     )
 
 
-def test_two_counts_of_the_same_code_differ_by_far_less_than_is_allowed(
-    counted: dict[str, Future[dict[str, Any]]],
-) -> None:
+def test_two_counts_of_equal_code_differ_far_less_than_allowed(counted: dict[str, Future[dict[str, Any]]]) -> None:
     first, second = (
         figures_of(*(counted[name].result() for name in names))
         for names in (("first", "first children"), ("second", "second children"))

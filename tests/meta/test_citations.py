@@ -144,7 +144,7 @@ def test_every_page_and_heading_that_is_cited_is_there(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize(("written", "files", "page", "row"), TABLES.values(), ids=TABLES)
-def test_every_row_that_is_named_is_in_its_table_and_every_row_has_a_test(
+def test_every_cited_row_is_in_its_table_and_has_a_test(
     tree: Tree, written: str, files: str, page: str, row: str
 ) -> None:
     texts = texts_of(tree.root, (path for path in tree.files() if files in str(path.relative_to(tree.root))))

@@ -50,7 +50,7 @@ def copy(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_folders_of_the_runtime_are_listed_in_the_order_of_their_contract(tree: Tree) -> None:
+def test_runtime_folders_are_listed_in_the_order_of_their_contract(tree: Tree) -> None:
     contracts = tomllib.loads((tree.root / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (layers,) = [each["layers"] for each in contracts if each.get("containers") == ["konverge.runtime"]]
     floors = {folder: floor for floor, layer in enumerate(layers) for folder in layer.split(" | ")}

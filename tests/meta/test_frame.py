@@ -125,7 +125,7 @@ def test_ci_runs_the_same_verbs_as_people_do(tree: Tree) -> None:
     ]
 
 
-def test_the_scripts_of_ci_can_be_run_and_stop_at_the_first_error(tree: Tree) -> None:
+def test_ci_scripts_are_executable_and_stop_at_the_first_error(tree: Tree) -> None:
     scripts = list(tree.below(".ci"))
     assert {path.name for path in scripts} == {
         "dist",
@@ -192,7 +192,7 @@ def test_every_document_is_in_the_index(tree: Tree) -> None:
     assert not missing, "\n".join(missing)
 
 
-def test_every_decision_has_a_number_a_status_and_a_place_in_the_list(tree: Tree) -> None:
+def test_every_decision_has_a_number_a_status_and_a_list_entry(tree: Tree) -> None:
     folder = tree.root / "docs" / "adr"
     decisions = [path for path in tree.below("docs/adr", ".md") if path.name not in {"README.md", "template.md"}]
     assert decisions
@@ -205,7 +205,7 @@ def test_every_decision_has_a_number_a_status_and_a_place_in_the_list(tree: Tree
     assert len(set(numbers)) == len(numbers)
 
 
-def test_every_decision_has_the_headings_of_the_template_and_its_own_status_in_the_list(tree: Tree) -> None:
+def test_every_decision_has_the_template_headings_and_the_listed_status(tree: Tree) -> None:
     folder = tree.root / "docs" / "adr"
     template = re.findall(r"^## (.+)$", (folder / "template.md").read_text(), re.MULTILINE)
     index = (folder / "README.md").read_text()
@@ -227,7 +227,7 @@ def test_every_decision_has_the_headings_of_the_template_and_its_own_status_in_t
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_word_of_the_glossary_is_defined_by_an_upstream_page_or_has_a_reason_to_be_new(tree: Tree) -> None:
+def test_every_glossary_word_links_an_upstream_definition_or_has_a_reason(tree: Tree) -> None:
     upstream, _, ours = (tree.root / "docs" / "glossary.md").read_text().partition("\n## Our own words\n")
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]

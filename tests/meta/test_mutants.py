@@ -87,7 +87,7 @@ def test_code_is_replaced_where_the_function_has_it(
         ("done", "", "nothing is changed"),
     ],
 )
-def test_code_that_is_not_there_exactly_once_is_an_error_that_names_the_mutant(
+def test_error_for_code_that_does_not_occur_once_names_the_mutant(
     planting: Any, function: str, old: str, said: str
 ) -> None:
     with pytest.raises(ValueError, match=rf"^mutant one: .*{said}"):

@@ -89,7 +89,7 @@ def test_indented_blocks_are_read_for_the_dialect_and_doctests_never() -> None:
     assert sentences == [("A table.", False), ("client the room that answers", True), ("errors one that is gone", True)]
 
 
-def test_comments_docstrings_and_bare_strings_of_a_module_are_read_and_code_is_not() -> None:
+def test_comments_docstrings_and_bare_strings_are_read_and_code_is_not() -> None:
     module = '''"""First sentence.  Second one
 goes on.
 
@@ -117,7 +117,7 @@ x = "a string is not"  # a comment beside code
     ]
 
 
-def test_headings_items_and_cells_of_a_document_are_sentences_and_fenced_code_is_not() -> None:
+def test_headings_items_and_cells_are_sentences_and_fenced_code_is_not() -> None:
     document = """# A heading
 A paragraph with `what code` and
 a [link](https://host/what). Another **one**.
@@ -156,7 +156,7 @@ of nobody -->
         ("https://example.org/x, https://127.0.0.1:6443, http://localhost, https://hooks.team.svc/x", 0),
     ],
 )
-def test_a_reference_is_a_link_an_issue_or_a_kep_that_can_be_followed(text: str, references: int) -> None:
+def test_reference_is_a_link_an_issue_or_a_kep_to_follow(text: str, references: int) -> None:
     assert len(prose.UPSTREAM.findall(text)) == references
 
 
@@ -208,7 +208,7 @@ def test_writing_takes_a_move_between_rooms_and_refuses_a_larger_total(root: Pat
     assert json.loads((root / prose.FIGURES).read_text()) == written
 
 
-def test_a_rate_above_the_limit_of_its_room_fails_the_check_and_is_not_written(
+def test_rate_above_the_room_limit_fails_the_check_and_stays_unwritten(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     written = json.loads((root / prose.FIGURES).read_text())
@@ -247,9 +247,7 @@ def test_the_places_of_a_fault_are_listed_with_file_and_line(root: Path, capsys:
     ]
 
 
-def test_the_table_has_a_row_for_each_room_for_the_product_and_for_all(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_table_has_a_row_for_each_room_the_product_and_all(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert prose.main([], root) == 0
     rows = {line[:12].strip(): line.split()[1:] for line in capsys.readouterr().out.splitlines()[1:]}
     assert rows["crds"] == rows["product"]

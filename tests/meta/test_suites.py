@@ -55,13 +55,13 @@ def test_subtests_of_plain_go_tests_are_counted_by_their_leaves() -> None:
     ],
     ids=["alike", "fails in memory", "missing in memory", "fails on both", "fails on the real server alone"],
 )
-def test_a_difference_is_a_spec_that_passes_on_the_real_server_and_not_in_memory(
+def test_difference_is_a_spec_that_passes_only_on_the_real_server(
     real: dict[str, str], memory: dict[str, str], expected: dict[str, str]
 ) -> None:
     assert differences(Ran(real), Ran(memory)) == expected
 
 
-def test_the_table_counts_in_memory_what_passes_on_both_and_names_what_differs() -> None:
+def test_table_counts_the_common_passes_in_memory_and_names_the_differences() -> None:
     runs = {
         "client": {"real": Ran({"a": "", "b": "", "c": "no"}), "memory": Ran({"a": "", "b": "slow", "c": ""})},
         "cache": {"real": Ran({"d": ""}), "memory": Ran(broken="no port")},

@@ -11,7 +11,7 @@ from konverge.crds import crd
 from konverge_testing import ApiServer, install_crds
 
 
-async def test_every_code_point_in_keys_and_values_is_stored_as_it_was_applied() -> None:
+async def test_every_code_point_in_keys_and_values_is_stored_unchanged() -> None:
     async with (
         ApiServer(random=Random(1)) as server,
         Client(server.config(), name="tester", random=Random(2)) as client,

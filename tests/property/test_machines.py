@@ -41,7 +41,7 @@ def test_replicas_are_distributed_as_the_original_does(
 
 
 @given(st.integers(0, 10_000), SHARDS)
-def test_shares_add_up_and_are_even_and_one_replica_more_changes_one_shard(replicas: int, shards: list[str]) -> None:
+def test_shares_are_even_and_an_extra_replica_changes_one_shard(replicas: int, shards: list[str]) -> None:
     found = distribute(replicas, shards)
     assert sum(found.values()) == replicas
     assert max(found.values()) - min(found.values()) <= 1
@@ -69,7 +69,7 @@ def test_shares_add_up_and_are_even_and_one_replica_more_changes_one_shard(repli
         ("aws:///us-west-2a/", "", False),
     ],
 )
-def test_a_node_is_matched_by_the_last_part_of_its_id_on_aws_and_gce(node: str, instance: str, expected: bool) -> None:
+def test_node_matches_by_the_last_id_segment_on_aws_and_gce(node: str, instance: str, expected: bool) -> None:
     assert matches(node, instance) is expected
 
 
@@ -82,7 +82,7 @@ def test_a_name_that_several_nodes_have_matches_none() -> None:
 
 
 @given(st.lists(IDS, unique=True), st.lists(st.one_of(FULL, IDS)), st.lists(FULL), st.lists(FULL))
-def test_the_id_of_a_matched_node_stays_published_while_its_instance_is_there(
+def test_matched_node_id_stays_published_while_its_instance_exists(
     instances: list[str], published: list[str], nodes: list[str], later: list[str]
 ) -> None:
     first = pool_provider_ids(instances, published=published, node_ids=nodes)
@@ -156,7 +156,7 @@ GROUPS = st.lists(
     st.dictionaries(st.sampled_from("abcd"), GROUPS),
     st.sets(st.sampled_from(["main", "gpu"])),
 )
-def test_nothing_is_imported_before_every_shard_was_heard_and_no_size_is_lost_then(
+def test_import_waits_for_every_shard_and_loses_no_size(
     expected: set[str], listed: dict[str, list[Group]], existing: set[str]
 ) -> None:
     plan = plan_imports(expected, listed, existing)

@@ -144,7 +144,7 @@ class Run:
     failing=st.frozensets(st.integers(0, 20), max_size=5),
     ends=st.integers(1, 3),
 )
-def test_no_add_is_lost_no_key_runs_twice_at_a_time_and_drain_ends(
+def test_no_add_is_lost_no_key_overlaps_and_drain_ends(
     steps: list[Step], count: int, busy: float, failing: frozenset[int], ends: int
 ) -> None:
     async def program() -> None:

@@ -43,6 +43,6 @@ def test_the_boot_clock_of_a_virtual_loop_is_the_loops() -> None:
     ["9999-12-31T23:59:59-01:00", "0001-01-01T00:00:00+01:00", "2030-01-01T00:00:00", "soon", "2030-01-01T23:59:60Z"],
     ids=["after the calendar", "before the calendar", "without a zone", "no timestamp", "a leap second"],
 )
-def test_a_timestamp_with_which_no_time_can_be_reckoned_is_a_value_error(text: str) -> None:
+def test_timestamp_outside_the_calendar_or_malformed_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         from_rfc3339(text)

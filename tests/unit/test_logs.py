@@ -81,7 +81,7 @@ def indented(text: str) -> str:
         ),
     ],
 )
-def test_lines_go_where_the_embedding_program_has_its_logs_and_never_to_stdout(
+def test_log_lines_follow_the_embedding_program_and_never_reach_stdout(
     configured: str, there: list[str], absent: list[str]
 ) -> None:
     program = PROGRAM.replace("{configured}", indented(configured or "pass"))

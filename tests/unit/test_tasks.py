@@ -43,7 +43,7 @@ async def test_an_error_of_the_first_wait_is_raised() -> None:
         await wait_first(asyncio.Event().wait(), _fail("broken"))
 
 
-async def test_a_task_of_the_caller_that_fails_while_the_others_are_cancelled_is_not_lost() -> None:
+async def test_callers_task_that_fails_during_cancellation_of_others_is_not_lost() -> None:
     begun = asyncio.Event()
 
     async def fails_late() -> None:
@@ -114,9 +114,7 @@ async def test_a_broadcast_wakes_all_that_wait_and_keeps_nothing_for_later_waite
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_coroutines_that_fail_together_leave_no_complaint_about_those_whose_failure_is_dropped(
-    cancelled: bool,
-) -> None:
+async def test_coroutines_that_fail_together_leave_no_complaint_about_dropped_failures(cancelled: bool) -> None:
     complaints = list[dict[str, Any]]()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     start = asyncio.Event()

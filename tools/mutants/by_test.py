@@ -15,20 +15,17 @@ from planting import Mutant
 __all__ = ["BY_TEST"]
 
 FINALIZE: Final = "tests/unit/runtime/test_finalize.py::test_a_finalizer_stays_unless_finalize_returned_done"
-REQUEUED: Final = (
-    "tests/unit/workqueue/test_core.py::test_a_requeue_of_a_key_that_is_already_queued_runs_it_once_at_the_earlier_time"
-)
+REQUEUED: Final = "tests/unit/workqueue/test_core.py::test_requeue_of_a_queued_key_runs_once_at_the_earlier_time"
 GENERATION: Final = (
     "tests/unit/runtime/test_observed_generation.py::"
-    "test_an_equal_status_is_written_again_once_for_each_new_generation_and_never_for_the_same"
+    "test_equal_status_is_written_again_only_once_for_each_new_generation"
 )
 INTENTS: Final = "tests/unit/test_fields.py::test_an_apply_is_skipped_only_if_nothing_would_change"
 DURING: Final = "tests/unit/runtime/test_events_during_a_reconcile.py::"
 STALE: Final = "tests/unit/runtime/test_stale_children.py::"
 GONE_OWNER: Final = "tests/unit/runtime/test_gone_owner.py::"
 WRITES_TO_ITSELF: Final = (
-    "tests/unit/runtime/test_gone_owner.py::"
-    "test_a_write_to_the_reconciled_object_reaches_no_other_one_and_makes_none_while_its_watch_is_interrupted"
+    "tests/unit/runtime/test_gone_owner.py::test_write_to_a_deleted_or_replaced_object_changes_and_creates_nothing_else"
 )
 OWN_CHILDREN: Final = "tests/unit/runtime/test_own_child_writes.py::"
 TWO_WRITERS: Final = "tests/unit/runtime/test_two_writers.py::"
@@ -51,7 +48,7 @@ BY_TEST: Final = (
         "StalenessBarrier.version_after_own_writes",
         "self._outdated and self._is_outdated(key, latest)",
         "False",
-        test=STALE + "test_after_the_barrier_gave_up_a_status_is_not_taken_back_to_what_the_outdated_copy_shows",
+        test=STALE + "test_status_is_not_reverted_to_an_outdated_copy_after_barrier_timeout",
     ),
     Mutant(
         "delivery-replaced-as-changed",
@@ -116,7 +113,7 @@ BY_TEST: Final = (
         "HttpTransport.unreachable",
         "not isinstance(error, _NEVER_SENT)",
         "not isinstance(error, (*_NEVER_SENT, aiohttp.ClientOSError))",
-        test="tests/unit/client/test_reset.py::test_a_create_whose_connection_is_reset_may_have_been_done_and_is_not_sent_again",
+        test="tests/unit/client/test_reset.py::test_create_with_a_reset_connection_has_unknown_outcome_and_no_retry",
     ),
     Mutant(
         "older-event-keeps-the-version",
@@ -163,7 +160,7 @@ BY_TEST: Final = (
         "KeyWorker._requeue",
         "queue.forget(key)\nqueue.add_after(key, decision.delay, reason=Why.REQUEUE_AFTER, priority=item.priority)",
         "queue.remove(key)\nqueue.add_after(key, decision.delay, reason=Why.REQUEUE_AFTER, priority=item.priority)",
-        test="tests/unit/runtime/test_review_controller.py::test_requeue_after_is_kept_whether_or_not_an_event_comes_during_the_reconcile",
+        test="tests/unit/runtime/test_review_controller.py::test_requeue_after_is_kept_with_or_without_an_event_during_reconcile",
     ),
     Mutant(
         "index-by-name-alone",
@@ -182,7 +179,7 @@ BY_TEST: Final = (
         "replace(chosen, namespace=namespace)",
         "chosen",
         test="tests/unit/runtime/test_narrowed.py::"
-        "test_a_controller_of_some_namespaces_finds_no_object_of_another_by_an_index_on_an_informer_that_it_shares",
+        "test_controller_of_some_namespaces_finds_no_other_objects_by_shared_index",
     ),
     Mutant(
         "own-child-writes-kept",
@@ -191,7 +188,7 @@ BY_TEST: Final = (
         "EventHandlers.on_owned",
         "not watch.own_writes",
         "watch.own_writes",
-        test=OWN_CHILDREN + "test_the_events_of_own_applies_enqueue_nothing_if_the_kind_is_declared_so",
+        test=OWN_CHILDREN + "test_events_of_own_applies_enqueue_nothing_if_declared_so",
     ),
     Mutant(
         "foreign-child-writes-filtered",
@@ -209,7 +206,7 @@ BY_TEST: Final = (
         "Children.own",
         "only_own_apply(cached.data(), stored.data, intent)",
         "True",
-        test=STALE + "test_a_change_of_another_writer_that_is_merged_with_our_own_apply_enqueues_the_owner",
+        test=STALE + "test_foreign_change_merged_with_our_own_apply_enqueues_the_owner",
     ),
     Mutant(
         "late-child-event-filtered",
@@ -218,7 +215,7 @@ BY_TEST: Final = (
         "StalenessBarrier.stop_waiting",
         "self._own_versions.forget(Key('', write.kind, write.namespace, write.name))",
         "",
-        test=STALE + "test_after_the_barrier_gave_up_the_late_event_of_an_own_child_enqueues_the_owner",
+        test=STALE + "test_late_event_of_an_own_child_after_barrier_timeout_enqueues_owner",
     ),
     Mutant(
         "unknown-write-of-the-gone-shown",
@@ -227,7 +224,7 @@ BY_TEST: Final = (
         "StalenessBarrier._look_at_server",
         "return View.BEHIND if cached else View.SHOWN",
         "return View.SHOWN",
-        test=STALE + "test_a_write_of_unknown_outcome_is_waited_for_until_the_cache_shows_what_the_server_has",
+        test=STALE + "test_write_of_unknown_outcome_is_awaited_until_cache_equals_server",
     ),
     Mutant(
         "index-keeps-values-of-before",
@@ -236,8 +233,7 @@ BY_TEST: Final = (
         "Index.put",
         "values = ()",
         "return",
-        test="tests/unit/informers/test_store.py::"
-        "test_an_object_whose_index_function_comes_to_raise_is_not_found_by_its_old_values",
+        test="tests/unit/informers/test_store.py::test_object_with_a_newly_failing_index_function_loses_its_old_values",
     ),
     Mutant(
         "quota-edited-status-kept",
@@ -247,7 +243,7 @@ BY_TEST: Final = (
         "if status_was_edited(change, but=_PLACE_FIELDS):\n    return True",
         "",
         test="tests/unit/quota/test_wake_index.py::"
-        "test_an_edit_of_a_status_that_the_family_wrote_triggers_a_reconcile_of_the_claim_and_its_own_write_does_not",
+        "test_only_foreign_edits_of_a_written_status_trigger_a_claim_reconcile",
     ),
     Mutant(
         "apps-orphan-resumed",
@@ -257,7 +253,7 @@ BY_TEST: Final = (
         "release is not None and left.keeper",
         "release is not None and left.keeper and (not release.metadata.deleting)",
         test="tests/unit/apps/test_contention.py::"
-        "test_a_release_that_was_deleted_without_an_uninstall_is_not_resumed_while_it_waits_for_flux",
+        "test_release_deleted_without_an_uninstall_is_not_resumed_while_waiting_for_flux",
     ),
     Mutant(
         "held-back-events-but-the-last-lost",
@@ -266,7 +262,7 @@ BY_TEST: Final = (
         "EventHandlers.release",
         "self.held_back.pop(key)",
         "self.held_back.pop(key)[-1:]",
-        test=DURING + "test_a_change_during_a_reconcile_is_not_hidden_by_a_later_event_that_the_predicate_filters",
+        test=DURING + "test_change_during_a_reconcile_is_not_hidden_by_a_filtered_event",
     ),
     Mutant(
         "own-status-hides-others",
@@ -275,8 +271,7 @@ BY_TEST: Final = (
         "StatusWriter._apply",
         "locked or only_status_changed(cached, response.metadata, response.body)",
         "True",
-        test=DURING
-        + "test_a_change_between_the_read_and_an_own_patch_is_not_hidden_by_the_own_status_write_that_follows",
+        test=DURING + "test_change_before_an_own_patch_is_not_hidden_by_own_status_write",
     ),
     Mutant(
         "defect-ends-the-key",
@@ -294,7 +289,7 @@ BY_TEST: Final = (
         "hold_remaining",
         "cached.metadata.uid != refusal.uid or digest(project_onto_intent(intent, cached.data())) != refusal.values",
         "digest(project_onto_intent(intent, cached.data())) != refusal.values",
-        test="tests/unit/runtime/test_applier.py::test_a_held_apply_is_tried_at_once_on_a_successor_of_the_same_name",
+        test="tests/unit/runtime/test_applier.py::test_held_apply_is_retried_at_once_for_a_successor_object",
     ),
     Mutant(
         "apply-without-uid",
@@ -303,7 +298,7 @@ BY_TEST: Final = (
         "Children.own",
         "metadata['uid'] = existing.uid",
         "",
-        test=STALE + "test_an_apply_does_not_reach_the_successor_of_a_child_that_the_cache_still_shows",
+        test=STALE + "test_apply_does_not_reach_the_successor_of_a_cached_child",
     ),
     Mutant(
         "two-writers-in-turn",
@@ -321,7 +316,7 @@ BY_TEST: Final = (
         "Rivals.undo",
         "self._report(apply, Contested(await self._from_outside(apply, intent, fields, owner)))",
         "",
-        test=TWO_WRITERS + "test_a_writer_outside_of_the_manager_is_logged_once_in_ten_minutes_and_counted",
+        test=TWO_WRITERS + "test_writer_outside_the_manager_is_counted_and_logged_every_ten_minutes",
     ),
     Mutant(
         "writer-outside-reported-each-time",
@@ -330,7 +325,7 @@ BY_TEST: Final = (
         "UndoneApplies.reported",
         "self._objects[apply.target].reported = now",
         "",
-        test=TWO_WRITERS + "test_a_writer_outside_of_the_manager_is_logged_once_in_ten_minutes_and_counted",
+        test=TWO_WRITERS + "test_writer_outside_the_manager_is_counted_and_logged_every_ten_minutes",
     ),
     Mutant(
         "change-of-mind-taken-for-undone",
@@ -339,7 +334,7 @@ BY_TEST: Final = (
         "UndoneApplies.rival",
         "known is None or mine is None or mine.intent != apply.intent",
         "known is None or mine is None",
-        test=UNDONE + "test_an_apply_was_undone_only_if_its_object_changed_after_it_and_its_intent_did_not",
+        test=UNDONE + "test_apply_was_undone_only_if_its_object_changed_and_intent_did_not",
     ),
     Mutant(
         "children-made-for-an-owner-that-is-gone",
@@ -348,8 +343,7 @@ BY_TEST: Final = (
         "Children._check_owner",
         "self._before is None or key not in self._before",
         "True",
-        test=GONE_OWNER
-        + "test_the_children_of_an_owner_that_is_gone_are_not_made_again_and_again_while_its_watch_is_interrupted",
+        test=GONE_OWNER + "test_children_of_a_deleted_owner_are_not_recreated_during_watch_outages",
     ),
     Mutant(
         "children-made-for-a-successor",
@@ -358,8 +352,7 @@ BY_TEST: Final = (
         "Children._check_owner",
         "stored is None or stored.uid != owner.uid or (stored.deleting and not owner.deleting)",
         "stored is None or (stored.deleting and not owner.deleting)",
-        test=GONE_OWNER
-        + "test_the_children_of_an_owner_that_is_gone_are_not_made_again_and_again_while_its_watch_is_interrupted",
+        test=GONE_OWNER + "test_children_of_a_deleted_owner_are_not_recreated_during_watch_outages",
     ),
     Mutant(
         "apply-makes-the-object-anew",
@@ -404,7 +397,7 @@ BY_TEST: Final = (
         "UndoneApplies.rival",
         "cached[0] != mine.uid or (compare_versions(cached[1], mine.version) or 0) <= 0",
         "cached[0] != mine.uid",
-        test=UNDONE + "test_an_apply_was_undone_only_if_its_object_changed_after_it_and_its_intent_did_not",
+        test=UNDONE + "test_apply_was_undone_only_if_its_object_changed_and_intent_did_not",
     ),
     Mutant(
         "undone-for-ever",
@@ -413,7 +406,7 @@ BY_TEST: Final = (
         "UndoneApplies.rival",
         "[at for at in known.undone if now - at < WINDOW]",
         "[at for at in known.undone]",
-        test=UNDONE + "test_a_writer_counts_as_undone_often_from_the_third_time_in_the_window_on",
+        test=UNDONE + "test_writer_is_undone_often_from_the_third_time_in_the_window",
     ),
     Mutant(
         "undone-memory-grows",
@@ -431,8 +424,7 @@ BY_TEST: Final = (
         "Children.apply",
         "self._services.claims.other(key, self._services.controller)",
         "''",
-        test=TWO_WRITERS
-        + "test_an_apply_of_another_controllers_child_is_refused_unless_it_has_a_field_manager_of_its_own",
+        test=TWO_WRITERS + "test_apply_of_another_controllers_child_is_refused_without_own_field_manager",
     ),
     Mutant(
         "lab-late-faults-cut-off",
@@ -441,7 +433,7 @@ BY_TEST: Final = (
         "_await_convergence",
         "await injector.end()",
         "pass",
-        test=OF_LAB + "test_runs.py::test_a_fault_at_a_write_after_the_end_of_the_scenario_is_waited_for_as_any_other",
+        test=OF_LAB + "test_runs.py::test_fault_at_a_write_after_the_scenario_end_is_awaited",
     ),
     Mutant(
         "lab-late-faults-cut-off-by-the-clock",
@@ -450,7 +442,7 @@ BY_TEST: Final = (
         "_await_the_clock",
         "await injector.end()",
         "pass",
-        test=OF_LAB + "test_runs.py::test_a_fault_at_a_write_after_the_end_of_the_scenario_is_waited_for_as_any_other",
+        test=OF_LAB + "test_runs.py::test_fault_at_a_write_after_the_scenario_end_is_awaited",
     ),
     Mutant(
         "lab-skips-nothing-in-silence",
@@ -468,8 +460,7 @@ BY_TEST: Final = (
         "Lab._define",
         "if missing:\n    raise UsageError(missing_words(missing, installs=self._install))",
         "",
-        test=OF_LAB
-        + "test_definitions.py::test_kinds_that_no_server_serves_fail_the_test_at_the_start_with_their_names",
+        test=OF_LAB + "test_definitions.py::test_kinds_that_no_server_serves_fail_the_test_by_name",
     ),
     Mutant(
         "lab-crds-of-primaries-alone",
@@ -568,7 +559,7 @@ BY_TEST: Final = (
         "VirtualTimeLoop._waited",
         "used - before < _BUSY * waited",
         "False",
-        test="testkit/tests/unit/kit/test_loop.py::test_a_thread_that_waits_for_what_never_comes_ends_the_run_with_its_name",
+        test="testkit/tests/unit/kit/test_loop.py::test_thread_that_waits_forever_ends_the_run_with_its_name",
     ),
     Mutant(
         "lab-exit-waits-for-threads",
@@ -577,8 +568,7 @@ BY_TEST: Final = (
         "pytest_unconfigure",
         "os._exit(config.stash[_STATUS])",
         "pass",
-        test="testkit/tests/unit/kit/test_plugin.py::"
-        "test_a_thread_that_never_returns_fails_its_test_and_keeps_pytest_from_nothing",
+        test="testkit/tests/unit/kit/test_plugin.py::test_endless_thread_fails_its_test_and_does_not_block_pytest",
     ),
     Mutant(
         "quota-granted-before-it-is-listed",
@@ -588,7 +578,7 @@ BY_TEST: Final = (
         "amount > max(self.claimed.get(resource, 0), self.specified.get(resource, 0))",
         "False",
         test="tests/scenarios/quota/test_two_daemons.py::"
-        "test_a_second_daemon_does_not_grant_what_the_first_is_about_to_grant",
+        "test_second_daemon_does_not_grant_an_amount_the_first_is_granting",
     ),
     Mutant(
         "quota-witness-unread",
@@ -642,7 +632,7 @@ BY_TEST: Final = (
         "VirtualTimeLoop._check_end",
         "cpu_time() > self._ends[0]",
         "False",
-        test=OF_LAB + "test_runs.py::test_a_run_that_goes_on_without_an_end_is_cut_off_when_it_has_used_its_cpu_time",
+        test=OF_LAB + "test_runs.py::test_endless_run_is_cut_off_when_its_cpu_time_is_used_up",
     ),
     Mutant(
         "lab-nothing-ran",
@@ -660,7 +650,7 @@ BY_TEST: Final = (
         "Report.passed",
         "self.strict and self.left",
         "False",
-        test=OF_LAB + "test_explore.py::test_plans_that_are_left_for_want_of_time_fail_the_exploration_in_ci_alone",
+        test=OF_LAB + "test_explore.py::test_plans_skipped_for_time_fail_the_exploration_only_in_ci",
     ),
     Mutant(
         "lab-budget-of-one-process",
@@ -669,7 +659,7 @@ BY_TEST: Final = (
         "CpuBudget.used",
         "sum(self._sums)",
         "self._sums[self._slot]",
-        test=OF_LAB + "test_budget.py::test_the_time_of_a_forked_process_is_seen_by_the_one_that_forked_it",
+        test=OF_LAB + "test_budget.py::test_parent_process_sees_the_cpu_time_of_a_forked_process",
     ),
     Mutant(
         "loop-overtakes-transports",
@@ -696,8 +686,7 @@ BY_TEST: Final = (
         "_refuse",
         "_report[-1](words)",
         "",
-        test=OF_LAB
-        + "test_blocking.py::test_a_reconciler_that_sleeps_is_a_finding_of_the_undisturbed_run_even_if_it_swallows_the_error",
+        test=OF_LAB + "test_blocking.py::test_sleeping_reconciler_is_a_finding_even_if_it_swallows_the_error",
     ),
     Mutant(
         "election-fence-open",
@@ -715,8 +704,7 @@ BY_TEST: Final = (
         "LeaseElection._try",
         "self.fence.extend(fenced + self.settings.renew_seconds)",
         "self.fence.extend(self.fence.now() + self.settings.renew_seconds)",
-        test=TWO_REPLICAS
-        + "test_the_writes_of_a_leader_end_with_the_time_of_the_last_renewal_that_was_sent_not_of_the_one_that_was_answered",
+        test=TWO_REPLICAS + "test_leader_writes_are_limited_by_the_send_time_of_the_renewal",
     ),
     Mutant(
         "election-own-name-is-own-term",
@@ -734,7 +722,7 @@ BY_TEST: Final = (
         "Candidate._free_at",
         "self._seen is None or self._last.released",
         "self._seen is None or self._absent or self._last.released",
-        test=CANDIDATE + "test_a_deleted_lease_is_waited_out_by_others_and_created_again_by_its_holder",
+        test=CANDIDATE + "test_deleted_lease_is_waited_out_by_others_and_recreated_by_its_holder",
     ),
     Mutant(
         "election-requeues-nothing",
@@ -752,7 +740,7 @@ BY_TEST: Final = (
         "KeyWorker.run",
         "self._queue.add(item.key, reason=Why.INTERRUPTED, priority=item.priority)",
         "",
-        test=TWO_REPLICAS + "test_a_reconcile_that_the_loss_of_the_lease_cuts_off_runs_again_in_the_next_turn",
+        test=TWO_REPLICAS + "test_reconcile_interrupted_by_lease_loss_runs_again_in_the_next_term",
     ),
     Mutant(
         "election-stale-leader",
@@ -761,7 +749,7 @@ BY_TEST: Final = (
         "ControllerRunner._lead",
         "self._fence is not None",
         "False",
-        test=TWO_REPLICAS + "test_a_new_leader_does_not_act_on_a_cache_from_before_the_last_writes_of_its_predecessor",
+        test=TWO_REPLICAS + "test_new_leader_waits_for_its_cache_to_show_its_predecessors_writes",
     ),
     Mutant(
         "election-begins-behind-the-fence",
@@ -770,7 +758,7 @@ BY_TEST: Final = (
         "KeyWorker._work",
         "self._shared.fence is not None and (not self._may_write(self._shared.fence))",
         "False",
-        test=TWO_REPLICAS + "test_no_reconcile_begins_behind_the_closed_fence_though_the_turn_has_not_ended_yet",
+        test=TWO_REPLICAS + "test_no_reconcile_begins_behind_the_closed_fence_before_the_term_ends",
     ),
     Mutant(
         "election-standby-queue-grows",
@@ -779,7 +767,7 @@ BY_TEST: Final = (
         "EventHandlers.enqueue",
         "self.standing_by",
         "False",
-        test=TWO_REPLICAS + "test_the_queue_of_a_standby_does_not_grow_with_objects_that_come_and_go",
+        test=TWO_REPLICAS + "test_standby_queue_does_not_grow_with_object_churn",
     ),
     Mutant(
         "election-late-response-leads",
@@ -788,7 +776,7 @@ BY_TEST: Final = (
         "Candidate.wrote",
         "not self.is_old(lease.version)",
         "True",
-        test=CANDIDATE + "test_a_response_that_comes_after_another_holder_was_seen_does_not_make_a_leader",
+        test=CANDIDATE + "test_late_response_after_another_holder_was_seen_elects_no_leader",
     ),
     *MACHINES,
     *OPERATIONS,

@@ -37,7 +37,7 @@ MACHINES: Final = (
         "is_due",
         "not _LEFT <= left <= life if age is None else age > life - _LEFT",
         "left < _LEFT",
-        test=CONNECTION + "test_a_leader_whose_clock_is_wrong_renews_the_kubeconfig_before_its_token_ends",
+        test=CONNECTION + "test_leader_with_a_wrong_clock_renews_the_kubeconfig_before_token_expiry",
     ),
     Mutant(
         "machines-certificate-by-a-slow-clock",
@@ -55,8 +55,7 @@ MACHINES: Final = (
         "_imports",
         "{*existing, *states.unsettled}",
         "existing",
-        test=POOLS
-        + "test_a_static_group_whose_pool_was_deleted_is_imported_only_after_every_shard_has_listed_it_again",
+        test=POOLS + "test_static_group_of_a_deleted_pool_is_imported_after_every_shard_relisted",
     ),
     Mutant(
         "machines-kubeconfig-of-an-administrator",
@@ -74,7 +73,7 @@ MACHINES: Final = (
         "control_plane_status",
         "{'controlPlaneInitialized': True}",
         "{}",
-        test=CONNECTION + "test_by_default_cluster_api_sees_nodes_at_once_and_removes_that_of_a_deleted_machine",
+        test=CONNECTION + "test_by_default_cluster_api_sees_nodes_and_removes_a_deleted_machines_node",
     ),
     Mutant(
         "machines-id-stored-late",
@@ -110,7 +109,7 @@ MACHINES: Final = (
         "owned_place",
         "own.annotated if adopts else NotPlaced(MachineReason.FOREIGN_INSTANCE, _foreign(own.annotated))",
         "own.annotated",
-        test=TRUST + "test_a_moved_object_takes_its_instance_over_only_if_an_administrator_allows_it",
+        test=TRUST + "test_moved_object_adopts_its_instance_only_if_an_administrator_allows_it",
     ),
     Mutant(
         "machines-settings-of-a-shard-group",
@@ -164,7 +163,7 @@ MACHINES: Final = (
         "plan_pool",
         "{*observed.kept, *ids}",
         "ids",
-        test=POOLS + "test_a_node_keeps_its_id_in_the_pool_until_its_drained_instance_is_gone",
+        test=POOLS + "test_node_keeps_its_id_in_the_pool_until_its_drain_ends",
     ),
     Mutant(
         "machines-drain-acknowledged-late",
@@ -173,7 +172,7 @@ MACHINES: Final = (
         "InstanceDrain.take",
         "now + times.give_up",
         "now + times.delete + 20.0",
-        test=DRAINS + "test_each_of_several_drains_is_acknowledged_before_its_deletion_whatever_keeps_its_pods",
+        test=DRAINS + "test_each_of_several_drains_is_acknowledged_before_its_deletion",
     ),
     Mutant(
         "machines-node-deleted-early",
@@ -218,7 +217,7 @@ MACHINES: Final = (
         "cluster_ends",
         "cluster is None or cluster.metadata.deleting",
         "False",
-        test=ON_DEMAND + "test_no_machine_is_made_while_the_cluster_is_being_deleted_and_the_next_cluster_gets_one",
+        test=ON_DEMAND + "test_no_machine_is_created_during_cluster_deletion_but_for_the_next_cluster",
     ),
     Mutant(
         "machines-pod-by-name",
@@ -227,7 +226,7 @@ MACHINES: Final = (
         "pod_state",
         "pod is None or pod.metadata.uid != uid or pod.get('status', 'phase', default='') in _ENDED",
         "pod is None or pod.get('status', 'phase', default='') in _ENDED",
-        test=ON_DEMAND + "test_a_pod_that_replaces_another_under_its_name_waits_until_the_old_objects_are_gone",
+        test=ON_DEMAND + "test_pod_that_replaces_a_pod_waits_for_the_old_objects_deletion",
     ),
     Mutant(
         "machines-pod-of-other-namespace",

@@ -28,7 +28,7 @@ OPERATIONS: Final = (
         "JobWorker._take",
         "self._room.fits_for_a_try(self._journal, entry)",
         "False",
-        test=JOBS + "test_a_journal_full_of_bad_jobs_keeps_no_good_one_waiting_and_loses_none",
+        test=JOBS + "test_journal_full_of_bad_jobs_delays_no_good_job_and_loses_none",
     ),
     Mutant(
         "pull-younger-job-overtakes-without-a-place",
@@ -37,7 +37,7 @@ OPERATIONS: Final = (
         "JobWorker._try",
         "held.add(_place_of(entry, self._gates))",
         "pass",
-        test=JOBS + "test_jobs_of_one_object_keep_their_order_while_the_first_has_no_place_to_wait",
+        test=JOBS + "test_jobs_of_an_object_keep_order_while_the_first_lacks_room",
     ),
     Mutant(
         "pull-begun-deletion-is-put-back",
@@ -46,7 +46,7 @@ OPERATIONS: Final = (
         "JobWorker._try",
         "not stored.uid",
         "True",
-        test=JOBS + "test_a_deletion_without_a_place_to_wait_that_has_begun_spares_a_successor",
+        test=JOBS + "test_started_deletion_without_room_in_the_queue_spares_a_successor",
     ),
     Mutant(
         "pull-asks-for-the-same-jobs-again",
@@ -64,7 +64,7 @@ OPERATIONS: Final = (
         "JobWorker._turn_over",
         "self._sweep.behind.update(places[job_id] for job_id in unplaced)",
         "pass",
-        test=JOBS + "test_jobs_of_one_object_keep_their_order_across_the_pages_of_a_poll",
+        test=JOBS + "test_jobs_of_an_object_keep_their_order_across_poll_pages",
     ),
     Mutant(
         "operations-believes-an-old-list",
@@ -82,7 +82,7 @@ OPERATIONS: Final = (
         "_without_right",
         "plan is None or not right_is_missing_for_long(memory.refusals.since(uid, now), now)",
         "True",
-        test=RIGHTS + "test_an_operation_whose_object_may_not_be_made_gives_its_turn_back_and_makes_one_object_later",
+        test=RIGHTS + "test_operation_without_create_rights_releases_its_lease_and_creates_one_object_later",
     ),
     Mutant(
         "operations-gives-an-unseen-turn-back",
@@ -91,7 +91,7 @@ OPERATIONS: Final = (
         "_without_sight",
         "isinstance(rendered, Rendered) and may_be_removed(rendered, running.stop.started, None, ctx.now())",
         "False",
-        test=READ_RIGHTS + "test_an_object_that_may_have_been_made_and_removed_again_is_not_made_a_second_time",
+        test=READ_RIGHTS + "test_object_that_may_have_existed_is_not_created_a_second_time",
     ),
     Mutant(
         "operations-believes-a-stale-cache",
@@ -109,7 +109,7 @@ OPERATIONS: Final = (
         "claim_target",
         "await _try_out(operation, rendered, instance, engines.cluster_id, ctx)",
         "",
-        test=RIGHTS + "test_an_operation_whose_object_may_not_be_made_gives_its_turn_back_and_makes_one_object_later",
+        test=RIGHTS + "test_operation_without_create_rights_releases_its_lease_and_creates_one_object_later",
     ),
     Mutant(
         "operations-trusts-an-old-entry-of-its-own",
@@ -118,7 +118,7 @@ OPERATIONS: Final = (
         "take_turn",
         "_unconfirmed(from_rfc3339(holder.since), ctx.now()) > UNCONFIRMED - _FRESH",
         "True",
-        test=RIGHTS + "test_an_own_entry_of_the_lease_that_is_old_is_written_anew_before_the_turn",
+        test=RIGHTS + "test_old_own_lease_entry_is_written_again_before_the_start",
     ),
     Mutant(
         "operations-helm-waits-for-ever",
@@ -127,7 +127,7 @@ OPERATIONS: Final = (
         "HelmEngine.observe",
         "not asked_to_cancel or seen.state.final",
         "True",
-        test=HELM + "test_an_upgrade_whose_release_never_settles_ends_and_the_restore_behind_it_starts",
+        test=HELM + "test_upgrade_that_never_settles_ends_and_the_waiting_restore_starts",
     ),
     Mutant(
         "operations-helm-leaves-an-action",
@@ -136,7 +136,7 @@ OPERATIONS: Final = (
         "HelmEngine.observe",
         "left is None",
         "True",
-        test=HELM + "test_a_cancelled_upgrade_waits_for_the_action_of_helm_and_reports_its_end",
+        test=HELM + "test_cancelled_upgrade_waits_for_the_helm_action_and_reports_its_end",
     ),
     Mutant(
         "operations-waits-for-a-dead-engine",
@@ -163,7 +163,7 @@ OPERATIONS: Final = (
         "Silence.judge",
         "max(self.left, self.left_to_end)",
         "self.left",
-        test=SILENT + "test_a_process_whose_clock_is_hours_ahead_waits_for_a_server_that_lives",
+        test=SILENT + "test_process_with_a_fast_clock_waits_for_a_live_server",
     ),
     Mutant(
         "operations-leaves-a-server-that-lives",
@@ -172,7 +172,7 @@ OPERATIONS: Final = (
         "observe_last_write",
         "(metadata.resource_version, *related)",
         "(metadata.resource_version,)",
-        test=SILENT + "test_a_process_whose_clock_is_hours_ahead_waits_for_a_server_that_lives",
+        test=SILENT + "test_process_with_a_fast_clock_waits_for_a_live_server",
     ),
     Mutant(
         "operations-calls-a-server-silent-after-a-restart",
@@ -200,7 +200,7 @@ OPERATIONS: Final = (
         "recorded == uid",
         "recorded",
         test="tests/scenarios/operations/test_engines.py::"
-        "test_x6_a_namespace_that_was_made_again_does_not_restore_the_backup_of_the_former_tenant",
+        "test_x6_recreated_namespace_does_not_restore_the_former_tenants_backup",
     ),
     Mutant(
         "pull-full-journal-keeps-good-jobs-out",
@@ -209,7 +209,7 @@ OPERATIONS: Final = (
         "JobWorker._makes_room",
         "entry is None",
         "True",
-        test=JOBS + "test_bad_jobs_that_have_waited_long_make_room_for_others_that_cannot_be_carried_out_either",
+        test=JOBS + "test_bad_jobs_that_waited_long_yield_their_places_to_other_bad_jobs",
     ),
     Mutant(
         "pull-gives-up-without-a-note",
@@ -218,7 +218,7 @@ OPERATIONS: Final = (
         "JobWorker._makes_room",
         "await self._write(self._journal.done(entry.job_id, self._given_up(entry)))",
         "self._journal = self._journal.done(entry.job_id, self._given_up(entry))",
-        test=JOBS + "test_a_job_that_was_given_up_is_not_carried_out_when_it_is_delivered_again",
+        test=JOBS + "test_job_that_was_given_up_is_not_executed_after_redelivery",
     ),
     Mutant(
         "pull-job-overtakes-its-object",
@@ -227,7 +227,7 @@ OPERATIONS: Final = (
         "JobWorker._outcome",
         "place in held or (waits and not again)",
         "waits and not again",
-        test=JOBS + "test_jobs_of_one_object_keep_their_order_while_the_first_is_tried_again",
+        test=JOBS + "test_jobs_of_an_object_keep_their_order_during_retries_of_the_first",
     ),
     Mutant(
         "pull-poll-outlasts-a-retry",
@@ -236,8 +236,7 @@ OPERATIONS: Final = (
         "Attempts.next_due",
         "return min((most, *(max(int(retry.due - now), 0) for retry in self._retries.values())))",
         "return most",
-        test=JOBS
-        + "test_a_job_that_waits_for_its_next_attempt_survives_a_crash_and_is_dropped_if_the_control_plane_does",
+        test=JOBS + "test_job_waiting_for_a_retry_survives_a_crash_until_dropped_upstream",
     ),
     Mutant(
         "pull-rotation-stops-the-agent",
@@ -246,7 +245,7 @@ OPERATIONS: Final = (
         "PlaneSession._try_rotation",
         "self._report.rotation(f'{error}; it is tried again')",
         "raise Stopped(Authenticated.ROTATION_FAILED, str(error)) from None",
-        test=CONNECTION + "test_a_rotation_that_is_refused_keeps_the_credential_and_the_jobs_and_is_tried_again",
+        test=CONNECTION + "test_refused_rotation_keeps_credential_and_jobs_and_is_retried",
     ),
     Mutant(
         "pull-rotation-not-repeated",
@@ -255,6 +254,6 @@ OPERATIONS: Final = (
         "PlaneSession.repeat_rotation",
         "self._report.state.rotation and wanted()",
         "False",
-        test=CONNECTION + "test_a_rotation_that_is_refused_keeps_the_credential_and_the_jobs_and_is_tried_again",
+        test=CONNECTION + "test_refused_rotation_keeps_credential_and_jobs_and_is_retried",
     ),
 )

@@ -23,7 +23,7 @@ POOLS: Final = (
         "take_instance",
         "ctx.patch(INSTANCE, expect=instance, patch=patch)",
         "ctx.patch(INSTANCE, instance.name, instance.namespace, patch=patch)",
-        test=ROWS + "test_an_instance_that_fails_while_it_is_taken_is_left_for_the_next_one",
+        test=ROWS + "test_instance_that_fails_during_its_assignment_is_replaced_by_the_next",
     ),
     Mutant(
         "pools-member-by-label",
@@ -95,7 +95,7 @@ POOLS: Final = (
         "decide_pool",
         "max(0, min(missing, left))",
         "max(0, missing)",
-        test=ROWS + "test_p1_a_pool_of_25_is_filled_in_three_windows_of_at_most_ten",
+        test=ROWS + "test_p1_pool_of_25_fills_in_three_windows_of_ten",
     ),
     Mutant(
         "pools-roll-of-all",
@@ -104,7 +104,7 @@ POOLS: Final = (
         "_replaced",
         "unwanted[:max(0, budget - unavailable)]",
         "unwanted",
-        test=LAB + "test_a_profile_rolls_with_never_more_than_a_quarter_of_the_pool_missing",
+        test=LAB + "test_profile_rollout_never_leaves_more_than_a_quarter_of_instances_missing",
     ),
     Mutant(
         "pools-line-jumped",
@@ -113,7 +113,7 @@ POOLS: Final = (
         "older_claims",
         "(other.created, other.uid) < (claim.created, claim.uid)",
         "False",
-        test=ROWS + "test_a_younger_claim_leaves_the_instance_to_an_older_one_that_is_slow_to_take_it",
+        test=ROWS + "test_younger_claim_leaves_the_instance_to_a_slow_older_claim",
     ),
     Mutant(
         "pools-namespace-of-users",
@@ -123,7 +123,7 @@ POOLS: Final = (
         "namespace.metadata.label(PoolsLabel.INSTANCE) == instance.name",
         "True",
         test="tests/scenarios/pools/test_instances_lab.py::"
-        "test_an_instance_is_made_while_s3_and_database_are_late_and_deleted_while_s3_is_down",
+        "test_instance_is_created_despite_late_s3_and_deleted_despite_s3_failure",
     ),
     Mutant(
         "pools-cluster-of-users",
@@ -141,8 +141,7 @@ POOLS: Final = (
         "keeps_data",
         "instance.spec.reclaim_policy == 'Retain' and not is_spare(instance)",
         "False",
-        test=WHOLE
-        + "test_p14_with_retain_all_that_makes_the_data_readable_stays_and_the_next_nextcloud_gets_another_instance",
+        test=WHOLE + "test_p14_retain_keeps_readable_data_and_next_nextcloud_gets_another_instance",
     ),
     Mutant(
         "pools-orphan-of-a-namesake",
@@ -152,7 +151,7 @@ POOLS: Final = (
         "stored is not None and stored.uid == nextcloud.metadata.uid",
         "stored is not None",
         test="tests/scenarios/pools/test_orphans.py::"
-        "test_a_nextcloud_of_the_same_name_gets_an_instance_of_its_own_and_that_of_the_former_is_reclaimed",
+        "test_recreated_nextcloud_gets_its_own_instance_and_the_former_is_reclaimed",
     ),
     Mutant(
         "pools-database-not-waited-for",

@@ -42,8 +42,7 @@ SHARDING: Final = (
         "next_epoch",
         "max(int(version), after)",
         "after",
-        test=SCENARIOS
-        + "test_scenarios.py::test_s13_epochs_increase_although_a_low_one_was_forged_while_the_owner_was_dead",
+        test=SCENARIOS + "test_scenarios.py::test_s13_epochs_increase_despite_a_low_forgery_while_the_owner_was_dead",
     ),
     Mutant(
         "sharding-dead-without-a-look",
@@ -61,7 +60,7 @@ SHARDING: Final = (
         "Membership.has_judged_all",
         "member.renewed or member.state.gone or not member.lease.joined",
         "True",
-        test=RESTARTS + "test_no_object_waits_for_longer_than_35_seconds_while_one_replica_crashes_again_and_again",
+        test=RESTARTS + "test_no_object_waits_over_35_seconds_while_a_replica_crash_loops",
     ),
     Mutant(
         "sharding-newcomer-judges-as-others",
@@ -70,7 +69,7 @@ SHARDING: Final = (
         "Membership._dead_after",
         "member.renewed or not member.lease.stops_after",
         "True",
-        test=RESTARTS + "test_objects_of_replicas_that_are_all_killed_and_restarted_wait_for_35_seconds_at_most",
+        test=RESTARTS + "test_objects_of_all_killed_and_restarted_replicas_wait_35_seconds_at_most",
     ),
     Mutant(
         "sharding-dead-before-its-fence-closes",
@@ -79,8 +78,7 @@ SHARDING: Final = (
         "Membership._dead_after",
         "2 * max(member.lease.stops_after, self._settings.renew_seconds)",
         "max(member.lease.stops_after, self._settings.renew_seconds)",
-        test=MEMBERS
-        + "test_a_lease_that_was_never_seen_to_change_is_dead_after_twice_the_time_in_which_its_holder_stops",
+        test=MEMBERS + "test_unchanged_lease_is_dead_after_twice_the_stop_time_of_its_holder",
     ),
     Mutant(
         "sharding-old-lease-is-a-renewal",
@@ -89,7 +87,7 @@ SHARDING: Final = (
         "Membership.observe",
         "_is_older(lease, member.lease)",
         "False",
-        test=MEMBERS + "test_a_lease_that_is_older_than_the_last_one_does_not_count_as_a_renewal",
+        test=MEMBERS + "test_lease_older_than_the_last_seen_is_not_a_renewal",
     ),
     Mutant(
         "sharding-death-is-not-reported",
@@ -98,7 +96,7 @@ SHARDING: Final = (
         "Ring._release_dead",
         "await self._write(name, {'metadata': {'resourceVersion': lease.version}, 'spec': record.to_spec()})",
         "pass",
-        test=RESTARTS + "test_a_dead_member_is_reported_by_its_released_lease_which_is_deleted_after_a_minute",
+        test=RESTARTS + "test_dead_member_is_reported_by_its_released_lease_for_a_minute",
     ),
     Mutant(
         "sharding-newcomer-is-not-greeted",
@@ -107,7 +105,7 @@ SHARDING: Final = (
         "Ring._greet",
         "self._term.renew_soon()",
         "pass",
-        test=ROWS + "test_s10_two_that_join_and_one_that_leaves_within_three_seconds_move_each_key_at_most_once",
+        test=ROWS + "test_s10_two_joins_and_a_leave_move_each_key_at_most_once",
     ),
     Mutant(
         "sharding-joins-put-off-for-ever",
@@ -116,7 +114,7 @@ SHARDING: Final = (
         "Membership._count_soon",
         "min(now + join, self._joins_by)",
         "now + join",
-        test=MEMBERS + "test_members_that_join_again_and_again_put_off_the_count_for_five_join_times_at_most",
+        test=MEMBERS + "test_repeated_joins_delay_the_count_by_five_join_times_at_most",
     ),
     Mutant(
         "sharding-label-of-the-lease-lost",
@@ -125,7 +123,7 @@ SHARDING: Final = (
         "LeaseElection._write",
         'metadata["labels"] = self._labels',
         "pass",
-        test=SCENARIOS + "test_signs.py::test_a_lease_that_lost_its_label_has_it_back_with_the_next_renewal",
+        test=SCENARIOS + "test_signs.py::test_lease_without_its_label_gets_it_back_with_the_next_renewal",
     ),
     Mutant(
         "sharding-moves-taken-for-edits",
@@ -134,8 +132,7 @@ SHARDING: Final = (
         "Ownership.observe",
         "self.ring.holds",
         "True",
-        test=SCENARIOS + "test_signs.py::"
-        "test_a_replica_that_was_cut_off_tells_of_the_loss_when_it_is_back_and_takes_moved_objects_for_no_fault",
+        test=SCENARIOS + "test_signs.py::test_reconnected_replica_reports_the_loss_and_no_fault_for_moved_objects",
     ),
     Mutant(
         "sharding-label-moves-before-the-stamp",
@@ -145,7 +142,7 @@ SHARDING: Final = (
         "state.gone or not home",
         "state.gone or not home or home != target",
         test="tests/unit/runtime/sharding/test_assignment.py::"
-        "test_an_object_is_assigned_by_its_owner_and_by_the_member_that_should_own_it",
+        "test_assignment_depends_on_the_owner_and_the_intended_member",
     ),
     Mutant(
         "sharding-children-of-others",
@@ -164,7 +161,7 @@ SHARDING: Final = (
         "self._fence is None",
         "True",
         test=SCENARIOS + "test_workspaces.py::"
-        "test_a_replica_that_was_paused_between_a_read_and_a_write_of_kcp_writes_nothing_to_it_on_waking",
+        "test_replica_paused_between_a_kcp_read_and_write_writes_nothing_on_waking",
     ),
     Mutant(
         "workspaces-late-delete",
@@ -173,7 +170,7 @@ SHARDING: Final = (
         "KcpWorkspaces.delete",
         "client.delete(WORKSPACE, expect=workspace)",
         "client.delete(WORKSPACE, claim.workspace, uid=workspace.metadata.uid)",
-        test="tests/scenarios/workspaces/test_kcp.py::test_a_write_of_the_owner_before_that_was_on_its_way_is_refused_by_kcp",
+        test="tests/scenarios/workspaces/test_kcp.py::test_kcp_refuses_a_previous_owners_write_that_was_in_flight",
     ),
     # --- the ring ---
     Mutant(
@@ -192,7 +189,7 @@ SHARDING: Final = (
         "Membership._judge",
         "age >= self._dead_after(member)",
         "age >= self._duration(member)",
-        test=MEMBERS + "test_a_member_expires_after_one_duration_keeps_its_place_and_is_dead_after_two",
+        test=MEMBERS + "test_member_expires_after_one_duration_and_is_dead_after_two",
     ),
     Mutant(
         "sharding-duration-of-the-record-alone",
@@ -201,7 +198,7 @@ SHARDING: Final = (
         "Membership._duration",
         "max(member.lease.record.duration, self._settings.lease_seconds)",
         "member.lease.record.duration",
-        test=MEMBERS + "test_a_duration_that_was_shortened_by_hand_makes_a_member_dead_no_sooner",
+        test=MEMBERS + "test_duration_shortened_by_hand_does_not_hasten_a_members_death",
     ),
     Mutant(
         "sharding-dead-comes-back",
@@ -219,7 +216,7 @@ SHARDING: Final = (
         "Ring.acquire",
         "member_name(self.name, self._host, self._random.getrandbits(40))",
         "f'{self.name}-{self._host}-0000000000'",
-        test=ROWS + "test_s7_a_replica_that_was_paused_for_a_minute_writes_nothing_when_it_wakes_and_owns_nothing",
+        test=ROWS + "test_s7_replica_paused_for_a_minute_writes_and_owns_nothing_on_waking",
     ),
     Mutant(
         "sharding-draining-not-said",
@@ -228,7 +225,7 @@ SHARDING: Final = (
         "Ring.drain",
         "await self._client.patch(LEASE, self.member, self.namespace, patch=mark, style='merge')",
         "pass",
-        test=ROWS + "test_s5_objects_that_are_new_while_a_replica_waits_for_its_last_reconcile_go_to_others_at_once",
+        test=ROWS + "test_s5_new_objects_during_a_last_reconcile_get_other_owners_at_once",
     ),
     # --- the fence ---
     Mutant(
@@ -238,7 +235,7 @@ SHARDING: Final = (
         "_MemberFence.check",
         "raise NotLeading('not sent: this replica is not a member of its ring yet')",
         "return",
-        test=ROWS + "test_s7_a_replica_that_was_paused_for_a_minute_writes_nothing_when_it_wakes_and_owns_nothing",
+        test=ROWS + "test_s7_replica_paused_for_a_minute_writes_and_owns_nothing_on_waking",
     ),
     Mutant(
         "sharding-writes-not-fenced",
@@ -247,7 +244,7 @@ SHARDING: Final = (
         "Sharding.open",
         "replace(core.services, client=client, events=events, term=term, fence=ring.fence, gates=partial(_gate, ownership, trimmed_kinds(ring, core)))",
         "replace(core.services, client=core.client, events=events, term=term, fence=ring.fence, gates=partial(_gate, ownership, trimmed_kinds(ring, core)))",
-        test=LATE + "test_s8_a_reconcile_that_resists_its_end_writes_nothing_after_its_replica_has_lost_its_lease",
+        test=LATE + "test_s8_reconcile_that_resists_cancellation_writes_nothing_after_lease_loss",
     ),
     # --- ownership and hand-over ---
     Mutant(
@@ -257,7 +254,7 @@ SHARDING: Final = (
         "Ownership._write",
         "{'uid': metadata.uid, 'resourceVersion': metadata.resource_version, 'annotations': {self.annotation: str(stamp)}}",
         "{'uid': metadata.uid, 'annotations': {self.annotation: str(stamp)}}",
-        test=LATE + "test_s9_a_claim_that_is_on_its_way_while_another_replica_takes_the_object_is_refused",
+        test=LATE + "test_s9_claim_in_flight_while_another_replica_takes_the_object_is_refused",
     ),
     Mutant(
         "sharding-holds-what-it-may-have-cleared",
@@ -266,8 +263,7 @@ SHARDING: Final = (
         "Ownership._write",
         "if not claims:\n    entry.held = 0",
         "pass",
-        test=LATE
-        + "test_s9_an_owner_whose_clear_lost_its_response_reconciles_nothing_of_what_its_old_cache_still_shows_as_its_own",
+        test=LATE + "test_s9_owner_with_a_lost_clear_response_reconciles_nothing_from_stale_cache",
     ),
     Mutant(
         "sharding-removed-stamp-forgotten",
@@ -276,8 +272,7 @@ SHARDING: Final = (
         "former_after",
         "if before is None or new is None:\n    return before",
         "if before is None or new is None:\n    return None",
-        test=LATE
-        + "test_s13_a_stamp_that_is_removed_while_the_object_waits_to_be_handed_over_frees_it_for_no_other_replica",
+        test=LATE + "test_s13_stamp_removed_before_handover_frees_the_object_for_no_replica",
     ),
     Mutant(
         "sharding-stamp-not-written-again",
@@ -286,8 +281,7 @@ SHARDING: Final = (
         "Ownership.observe",
         "self._spawn(self._stamp_again(key, new, entry, writer))",
         "pass",
-        test=SCENARIOS
-        + "test_scenarios.py::test_s13_a_stamp_that_was_removed_or_forged_costs_one_write_and_an_event_and_no_overlap",
+        test=SCENARIOS + "test_scenarios.py::test_s13_removed_or_forged_stamp_costs_one_write_and_an_event",
     ),
     Mutant(
         "sharding-waits-for-an-event",
@@ -296,7 +290,7 @@ SHARDING: Final = (
         "ShardGate._follow_ring",
         "await self._host.enqueue_where(self._changes)",
         "pass",
-        test=ROWS + "test_s4_the_objects_of_a_replica_that_died_are_reconciled_by_others_within_35_seconds",
+        test=ROWS + "test_s4_others_reconcile_objects_of_a_dead_replica_within_35_seconds",
     ),
     Mutant(
         "sharding-reads-before-it-caught-up",
@@ -305,7 +299,7 @@ SHARDING: Final = (
         "ShardGate.admit",
         "self._caught_up.get(metadata.uid) != claim.epoch",
         "False",
-        test=LATE + "test_s12_the_next_owner_reads_the_last_writes_of_the_owner_before_although_its_watch_is_behind",
+        test=LATE + "test_s12_next_owner_reads_the_previous_owners_writes_despite_a_lagging_watch",
     ),
     # --- the coordinator ---
     Mutant(
@@ -315,8 +309,7 @@ SHARDING: Final = (
         "Coordinator._write",
         "metadata.resource_version",
         "None",
-        test=LATE
-        + "test_s12_a_label_that_the_coordinator_decided_on_before_the_object_changed_is_refused_and_decided_on_again",
+        test=LATE + "test_s12_coordinator_label_for_a_changed_object_is_refused_and_decided_again",
     ),
     Mutant(
         "sharding-coordinator-forgets-the-owner",
@@ -325,8 +318,7 @@ SHARDING: Final = (
         "Coordinator._note_former",
         "self._former[uid] = (former, self._now() + 2 * self._ring.settings.lease_seconds)",
         "pass",
-        test=LATE
-        + "test_s13_a_stamp_that_is_removed_while_the_object_waits_to_be_handed_over_frees_it_for_no_other_replica",
+        test=LATE + "test_s13_stamp_removed_before_handover_frees_the_object_for_no_replica",
     ),
     Mutant(
         "sharding-coordinator-waits-for-events",
@@ -335,7 +327,7 @@ SHARDING: Final = (
         "Coordinator._follow_ring",
         "self._queue.add((selection, Key('', selection.kind, namespace, name)), reason=Why.OWNER_CHANGED)",
         "pass",
-        test=ROWS + "test_s4_the_objects_of_a_replica_that_died_are_reconciled_by_others_within_35_seconds",
+        test=ROWS + "test_s4_others_reconcile_objects_of_a_dead_replica_within_35_seconds",
     ),
     Mutant(
         "sharding-label-lost-is-deletion",
@@ -344,8 +336,7 @@ SHARDING: Final = (
         "Ownership.observe",
         "old is not None and gone is not None and gone.running",
         "False",
-        test=LATE
-        + "test_s6_with_two_controllers_of_one_kind_an_object_that_loses_its_label_is_not_handed_over_before_both_have_ended",
+        test=LATE + "test_s6_unlabelled_object_of_two_controllers_moves_after_both_have_ended",
     ),
     Mutant(
         "sharding-bodies-of-others",
@@ -354,8 +345,7 @@ SHARDING: Final = (
         "Ownership.is_mine",
         "self._holds(metadata) or bool(self.ring.member and self.owns(metadata).owner == self.ring.member)",
         "self._holds(metadata)",
-        test=SCENARIOS + "test_memory.py::"
-        "test_the_body_of_an_object_is_kept_if_the_watch_shows_the_claim_before_its_response_comes",
+        test=SCENARIOS + "test_memory.py::test_body_is_kept_if_the_watch_shows_the_claim_before_the_response",
     ),
     Mutant(
         "sharding-counts-of-others",
@@ -364,8 +354,7 @@ SHARDING: Final = (
         "ObjectCounts._take_shared",
         "cached is not None and (not cached.metadata_only) and own.is_mine(cached.metadata)",
         "cached is not None and (not cached.metadata_only)",
-        test=SCENARIOS
-        + "test_counts.py::test_each_object_is_counted_by_one_replica_as_objects_change_and_replicas_come_and_go",
+        test=SCENARIOS + "test_counts.py::test_each_object_is_counted_by_one_replica_while_objects_and_replicas_change",
     ),
     Mutant(
         "sharding-counts-of-the-lost",
@@ -375,7 +364,7 @@ SHARDING: Final = (
         "counts._own is None or counts._own.counts()",
         "True",
         test=SCENARIOS
-        + "test_counts.py::test_a_replica_that_is_cut_off_counts_nothing_and_those_that_take_its_objects_count_them",
+        + "test_counts.py::test_disconnected_replica_counts_nothing_and_its_successors_count_its_objects",
     ),
     Mutant(
         "sharding-double-unseen",
@@ -384,7 +373,6 @@ SHARDING: Final = (
         "Ring._note_double",
         "count == _RENEWALS_OF_A_DOUBLE",
         "False",
-        test=SCENARIOS
-        + "test_disturbed.py::test_two_replicas_of_one_name_are_named_by_each_in_the_log_and_in_an_event_on_its_lease",
+        test=SCENARIOS + "test_disturbed.py::test_replicas_of_one_name_are_reported_by_log_and_lease_event",
     ),
 )

@@ -447,8 +447,7 @@ _STATUS: Final = (
         "StalenessBarrier.stop_waiting",
         "self._own_versions.forget(Key('', write.kind, write.namespace, write.name))",
         "if write.kind != key.kind:\n    self._own_versions.forget(Key('', write.kind, write.namespace, write.name))",
-        test="tests/unit/runtime/test_late_echo.py::"
-        "test_a_status_event_that_comes_after_the_barrier_timed_out_enqueues_the_object",
+        test="tests/unit/runtime/test_late_echo.py::test_status_event_after_a_barrier_timeout_enqueues_the_object",
     ),
     Mutant(
         "echo-hides-all",

@@ -27,7 +27,7 @@ async def client_of(kubeconfig: Path) -> Client:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_the_ready_line_names_the_url_and_a_kubeconfig_that_works_and_a_signal_removes_it(
+async def test_ready_line_names_url_and_a_working_kubeconfig_that_signals_remove(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     path = tmp_path / "kubeconfig"
@@ -42,9 +42,7 @@ async def test_the_ready_line_names_the_url_and_a_kubeconfig_that_works_and_a_si
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_definitions_are_served_and_the_token_is_the_administrators_by_the_time_it_is_ready(
-    tmp_path: Path,
-) -> None:
+async def test_definitions_and_administrator_token_are_served_from_the_ready_line_on(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     async with served(path, "--crds", CRDS, "--token", "t-1", "--no-controllers") as server:
         assert json.loads(path.read_text())["users"][0]["user"] == {"token": "t-1"}

@@ -153,7 +153,7 @@ async def test_etcd_is_read_through_the_api_server_alone(control_plane: ControlP
         await asyncio.to_thread(ask_as, "admin")
 
 
-async def test_the_files_of_a_service_account_are_those_of_a_pod_and_can_be_rotated(
+async def test_service_account_files_equal_the_files_of_a_pod_and_rotate(
     control_plane: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:
     await control_plane.service_account_files(tmp_path, namespace=namespace, name="agent")
@@ -341,7 +341,7 @@ async def test_a_cancelled_start_leaves_nothing(tmp_path: Path, seconds: float) 
     assert not list(root.glob("plane-*"))
 
 
-async def test_a_program_that_does_not_come_up_is_named_with_the_end_of_its_log(tmp_path: Path) -> None:
+async def test_error_for_a_failed_program_start_ends_with_its_log(tmp_path: Path) -> None:
     config = ControlPlaneConfig(apiserver_flags={"no-such-flag": "x"}, root=tmp_path / "root")
     with pytest.raises(ControlPlaneError) as caught:
         async with ControlPlane(config):

@@ -99,9 +99,7 @@ async def test_the_demo_stays_until_ctrl_c_or_sigterm_and_leaves_nothing_behind(
 
 
 @ON_BOTH
-async def test_the_demo_of_replicas_shows_how_claims_go_from_one_that_is_killed_and_one_that_is_stopped_to_the_others(
-    plane: str,
-) -> None:
+async def test_replica_demo_moves_claims_from_killed_and_stopped_replicas(plane: str) -> None:
     process = await started("--control-plane", plane, "--replicas=3", ci=True)
     said = await output_until(process, "")
     assert await ended(process) == 0, said
@@ -118,7 +116,7 @@ async def test_the_demo_of_replicas_shows_how_claims_go_from_one_that_is_killed_
     assert "top-secret" not in said
 
 
-async def test_the_demo_of_machines_spreads_a_pool_over_three_shards_scales_it_and_drains_a_node() -> None:
+async def test_machine_demo_spreads_and_scales_a_pool_and_drains_a_node() -> None:
     process = await started("--machines", ci=True)
     said = await output_until(process, "")
     assert await ended(process) == 0, said
@@ -162,7 +160,7 @@ async def test_kubectl_is_named_only_if_it_is_found(monkeypatch: pytest.MonkeyPa
     assert "chat waits for a Secret named chat-values with the key values.yaml" in said
 
 
-async def test_a_demo_that_does_not_converge_in_time_fails_and_shows_the_log() -> None:
+async def test_demo_without_convergence_in_time_fails_and_shows_the_log() -> None:
     process = await started("--timeout", "0.2", ci=True)
     said = await output_until(process, "")
     assert await ended(process) == 1, said

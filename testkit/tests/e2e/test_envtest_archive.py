@@ -107,7 +107,7 @@ def test_an_archive_that_lacks_a_program_is_refused_by_name(site: Site, tmp_path
         fetch(site.archive(rest), tmp_path, lambda _came, _total: None)
 
 
-def test_a_link_with_the_name_of_a_program_does_not_count_as_a_program(site: Site, tmp_path: Path) -> None:
+def test_link_with_the_name_of_a_program_is_not_a_program(site: Site, tmp_path: Path) -> None:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         member = tarfile.TarInfo(ETCD)
@@ -198,7 +198,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
         (b"this is no HTTP\r\n\r\n", False, "this is no HTTP"),
     ],
 )
-def test_an_install_whose_download_stalls_or_breaks_ends_with_one_line_that_says_what_to_do(
+def test_stalled_or_broken_download_ends_install_with_one_line_and_remedy(
     answer: bytes, stalls: bool, cause: str, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)

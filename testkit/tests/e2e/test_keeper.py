@@ -147,7 +147,7 @@ def test_nothing_is_left_when_the_parent_is_killed(parent: tuple[subprocess.Pope
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's")
-def test_programs_die_with_a_killed_keeper_and_the_next_claim_sweeps_its_directory(
+def test_programs_die_with_a_killed_keeper_whose_directory_is_swept_later(
     parent: tuple[subprocess.Popen[str], Path, int, int], root: Path
 ) -> None:
     process, directory, keeper, sleeper = parent

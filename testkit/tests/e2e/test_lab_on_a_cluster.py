@@ -18,7 +18,7 @@ NAMESPACE = kind("v1", "Namespace", namespaced=False)
 TEST = "testkit/tests/scenarios/lab/test_face.py::test_a_backup_waits_for_its_secret"
 
 
-async def test_the_test_of_the_face_runs_on_a_cluster_and_leaves_no_namespace(
+async def test_public_api_scenario_runs_on_a_cluster_and_leaves_no_namespace(
     admin: Client, admin_kubeconfig: Path
 ) -> None:
     process = await asyncio.create_subprocess_exec(

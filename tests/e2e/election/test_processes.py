@@ -165,7 +165,7 @@ async def keep_writing(watched: Watched) -> None:
         await asyncio.sleep(0.05)
 
 
-async def test_a_third_replica_takes_over_after_two_kills_and_releases_the_lease_when_it_is_stopped(
+async def test_third_replica_takes_over_after_two_kills_and_releases_at_stop(
     audited_plane: ControlPlane, tmp_path: Path
 ) -> None:
     async with fleet_of(audited_plane, "three-replicas", tmp_path, "a", "b", "c") as watched:
@@ -182,7 +182,7 @@ async def test_a_third_replica_takes_over_after_two_kills_and_releases_the_lease
             assert lease.data["spec"].get("holderIdentity", "") == ""
 
 
-async def test_with_the_default_times_a_stop_hands_over_before_the_lease_could_run_out_and_a_kill_when_it_has(
+async def test_with_default_times_stop_hands_over_before_expiry_and_kill_after_it(
     audited_plane: ControlPlane, tmp_path: Path
 ) -> None:
     async with fleet_of(audited_plane, "default-times", tmp_path, "a", "b", "c", lease=(15.0, 10.0, 2.0)) as watched:
@@ -197,7 +197,7 @@ async def test_with_the_default_times_a_stop_hands_over_before_the_lease_could_r
 
 
 @pytest.mark.skipif(not LONG, reason="takes minutes: ELECTION_LONG=1 runs it")
-async def test_a_leader_that_sleeps_for_a_minute_with_the_default_times_stands_by_when_it_wakes_and_writes_nothing(
+async def test_with_default_times_a_suspended_leader_writes_nothing_and_becomes_standby(
     audited_plane: ControlPlane, tmp_path: Path
 ) -> None:
     async with fleet_of(audited_plane, "a-minute", tmp_path, "a", "b", lease=(15.0, 10.0, 2.0)) as watched:

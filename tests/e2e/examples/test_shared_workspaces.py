@@ -66,9 +66,7 @@ async def owners(client: Client, kind: Any) -> dict[str, str]:
 
 
 @pytest.mark.timeout(240)
-async def test_replicas_share_onboardings_with_their_claims_and_one_that_is_killed_leaves_none_behind(
-    tmp_path: Path,
-) -> None:
+async def test_replicas_share_onboardings_and_a_killed_replica_leaves_no_orphan(tmp_path: Path) -> None:
     async with (
         kcp_server(tmp_path) as kcp,
         ApiServer(random=Random(5), rbac=False) as server,

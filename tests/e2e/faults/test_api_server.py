@@ -66,7 +66,7 @@ def settings(lab: Lab) -> ManagerSettings:
     return ManagerSettings(namespace=lab.namespace, strict=True)
 
 
-async def test_reconciles_that_were_cut_off_by_a_restart_of_the_api_server_are_made_up_for(
+async def test_reconciles_interrupted_by_an_api_server_restart_run_again(
     fragile: ControlPlane, fragile_lab: Lab
 ) -> None:
     lab, names = fragile_lab, [f"w{number}" for number in range(60)]
@@ -98,7 +98,7 @@ async def test_reconciles_that_were_cut_off_by_a_restart_of_the_api_server_are_m
     assert lab.manager.report().ready
 
 
-async def test_changes_made_while_the_api_server_was_out_of_reach_are_seen_after_its_restart(
+async def test_changes_during_an_api_server_outage_are_seen_after_its_restart(
     fragile: ControlPlane, fragile_lab: Lab, proxy: FaultProxy, behind_proxy: ClientConfig
 ) -> None:
     lab = fragile_lab
@@ -125,7 +125,7 @@ async def test_changes_made_while_the_api_server_was_out_of_reach_are_seen_after
     assert lab.manager.report().ready
 
 
-async def test_a_version_that_the_server_forgot_leads_to_a_new_list_that_tells_the_missed_deletes(
+async def test_expired_version_leads_to_a_relist_that_shows_missed_deletes(
     fragile: ControlPlane, fragile_lab: Lab, proxy: FaultProxy, behind_proxy: ClientConfig
 ) -> None:
     """A restarted API server has no history in its watch caches: a watch from an older version gets 410."""

@@ -62,7 +62,7 @@ async def test_field_sets_that_another_writer_wiped_cost_one_apply_and_no_loop(l
 PAIR: tuple[tuple[Any, str], ...] = ((CONFIG_MAP, "of-one"), (Widget, "one"))
 
 
-async def test_a_child_that_was_cut_off_from_its_owner_is_not_touched_any_more_and_that_is_said(lab: Lab) -> None:
+async def test_child_without_its_owner_reference_is_reported_and_not_changed(lab: Lab) -> None:
     await lab.start(build)
     await lab.create(widget())
     await lab.until(Widget, "one", kv.is_true("Ready"))
@@ -76,9 +76,7 @@ async def test_a_child_that_was_cut_off_from_its_owner_is_not_touched_any_more_a
     await lab.until(CONFIG_MAP, "of-one", lambda found: found.get("data", "mode") == "fancy")
 
 
-async def test_a_finalizer_that_another_writer_removed_ends_the_object_and_its_reconcile_without_an_error(
-    lab: Lab,
-) -> None:
+async def test_finalizer_removed_by_another_writer_ends_the_object_without_an_error(lab: Lab) -> None:
     """Other writers add and remove finalizers in the meantime, so the index of our finalizer changes."""
     calls, may_end = list[str](), asyncio.Event()
 

@@ -38,7 +38,7 @@ async def stored(lab: Lab, name: str) -> bool:
 
 
 @pytest.mark.parametrize(("moment", "happened"), [("before", False), ("after", True)])
-async def test_at_a_write_the_server_has_seen_it_or_not_and_the_caller_never_knows(
+async def test_interrupted_write_has_an_unknown_outcome_for_the_caller(
     fragile_lab: Lab, proxy: FaultProxy, caller: Client, moment: Moment, happened: bool
 ) -> None:
     lab, calls = fragile_lab, list[str]()
@@ -96,7 +96,7 @@ async def test_a_refused_request_never_reaches_the_server(fragile_lab: Lab, prox
     await caller.create(CONFIG_MAP.new("x", fragile_lab.namespace))
 
 
-async def test_a_delayed_request_is_answered_late_and_reaches_the_server_even_if_its_caller_has_gone(
+async def test_delayed_request_reaches_the_server_even_after_its_caller_left(
     fragile_lab: Lab, proxy: FaultProxy, caller: Client
 ) -> None:
     proxy.delay(lambda call: call.method == "POST", 1.0)

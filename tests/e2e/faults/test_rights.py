@@ -146,9 +146,7 @@ def readyz(lab: Lab) -> ProbeResponse:
     return answer("readyz", checks_of(lab.manager.report()), Question(verbose=True))
 
 
-async def test_a_watch_that_is_not_allowed_any_more_is_named_with_its_rule_and_goes_on_when_it_is(
-    guarded: Guarded,
-) -> None:
+async def test_forbidden_watch_reports_its_rbac_rule_and_resumes_once_granted(guarded: Guarded) -> None:
     lab = guarded.lab
     await guarded.withdraw("widgets", "list", "watch")
     await guarded.until(lambda: "Forbidden" in str(lab.manager.report().of("widget").problems))
@@ -176,7 +174,7 @@ async def test_a_watch_that_is_not_allowed_any_more_is_named_with_its_rule_and_g
     ],
     ids=["of a child", "of the status"],
 )
-async def test_a_write_that_is_not_allowed_any_more_is_named_with_its_rule_and_made_up_for(
+async def test_forbidden_write_reports_its_rbac_rule_and_is_repeated_once_granted(
     guarded: Guarded, resource: str, verbs: tuple[str, ...], rule: dict[str, Any]
 ) -> None:
     lab = guarded.lab

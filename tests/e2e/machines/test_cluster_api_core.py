@@ -33,9 +33,7 @@ async def until_nodes(lab: Lab, *names: str) -> None:
             await asyncio.sleep(0.2)
 
 
-async def test_the_core_takes_cluster_pool_and_machine_and_the_operator_removes_what_it_leaves(
-    tmp_path: Path,
-) -> None:
+async def test_core_adopts_cluster_pool_and_machine_and_operator_cleans_up_leftovers(tmp_path: Path) -> None:
     async with (
         NstanceProcess.run("a", "b") as servers,
         management_cluster(tmp_path / "cluster") as (lab, management),

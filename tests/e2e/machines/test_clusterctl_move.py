@@ -24,9 +24,7 @@ def text_of(kubeconfig: Object) -> str:
     return base64.b64decode(kubeconfig.get("data", "value")).decode()
 
 
-async def test_a_cluster_that_clusterctl_moves_keeps_its_instances_and_is_scaled_at_its_new_place(
-    tmp_path: Path,
-) -> None:
+async def test_cluster_moved_by_clusterctl_keeps_its_instances_and_can_be_scaled(tmp_path: Path) -> None:
     async with (
         NstanceProcess.run("a", "b") as servers,
         management_cluster(tmp_path / "old") as (old, before),

@@ -186,7 +186,7 @@ def evicts(pod: str) -> Callable[[ProxiedRequest], bool]:
     return lambda call: call.path.endswith(f"/pods/{pod}/eviction")
 
 
-async def test_the_operator_may_be_killed_in_the_middle_of_each_step_of_a_drain(plane: MachinesPlane) -> None:
+async def test_operator_may_die_in_the_middle_of_each_step_of_drain(plane: MachinesPlane) -> None:
     ids = await pool_of(plane, 6)
     nodes = {one: f"{plane.lab.namespace}-{one}" for one in ids}
     for number, one in enumerate(ids):

@@ -34,7 +34,7 @@ async def plane(lab: Lab, control_plane: ControlPlane, tmp_path: Path) -> AsyncI
         yield made
 
 
-async def test_the_operator_may_be_killed_in_the_middle_of_each_step_of_a_machine(plane: MachinesPlane) -> None:
+async def test_operator_may_die_in_the_middle_of_each_machine_step(plane: MachinesPlane) -> None:
     lab, servers = plane.lab, plane.servers
     await plane.order("m0")
     await lab.until(
@@ -79,7 +79,7 @@ async def test_the_operator_may_be_killed_in_the_middle_of_each_step_of_a_machin
     assert plane.operator.starts == 8
 
 
-async def test_the_operator_may_be_killed_in_the_middle_of_each_step_of_scaling(plane: MachinesPlane) -> None:
+async def test_operator_may_die_in_the_middle_of_each_scaling_step(plane: MachinesPlane) -> None:
     lab, servers = plane.lab, plane.servers
     await lab.until(MACHINE_POOL, "workers", lambda one: one.spec["replicas"] == 0, timeout=120)
     try:
@@ -117,7 +117,7 @@ def about(name: str) -> Callable[[ProxiedRequest], bool]:
     return lambda call: name in call.path.split("/") and call.resource in ("nstancemachines", "machines")
 
 
-async def test_the_operator_may_be_killed_at_each_of_its_writes_about_a_machine(plane: MachinesPlane) -> None:
+async def test_operator_may_die_at_each_of_its_writes_about_a_machine(plane: MachinesPlane) -> None:
     """The finalizer, the id, the provider id, the status, the end: the process dies before and after each of these writes."""
     lab = plane.lab
     await plane.order("m0")

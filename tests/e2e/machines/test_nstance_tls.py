@@ -88,7 +88,7 @@ async def test_a_restarted_server_listens_on_its_ports_again(world: NstanceWorld
         await stub.ListGroups(Empty())
 
 
-async def test_a_silent_network_swallows_calls_and_handshakes_and_a_refusing_one_resets_them(
+async def test_silent_network_swallows_calls_and_handshakes_and_refusing_network_resets_them(
     world: NstanceWorld,
 ) -> None:
     shard = world.shards["a"]
@@ -135,9 +135,7 @@ class Reached:
                 await asyncio.sleep(0.01)
 
 
-async def test_shards_are_lost_and_found_over_tls_and_a_renewed_certificate_connects_them_anew(
-    world: NstanceWorld,
-) -> None:
+async def test_shards_reconnect_over_tls_with_a_renewed_certificate(world: NstanceWorld) -> None:
     first, second = world.shards["a"], world.add_shard("b")
     await second.listen()
     reached = Reached()
@@ -190,7 +188,7 @@ async def restart(world: NstanceWorld) -> None:
         await shard.restart()
 
 
-async def test_an_authority_is_replaced_step_by_step_without_a_restart_of_the_operator(
+async def test_authority_is_replaced_step_by_step_without_an_operator_restart(
     world: NstanceWorld, operator: Linked
 ) -> None:
     """First the ConfigMap has both authorities, then the servers use the new authority's certificates, then the old authority leaves the
@@ -213,7 +211,7 @@ async def test_an_authority_is_replaced_step_by_step_without_a_restart_of_the_op
     assert [one.key for one in await operator.shard("a").list_groups()] == ["workers"]
 
 
-async def test_servers_of_an_authority_that_was_replaced_at_once_are_refused_and_a_nonce_heals_it(
+async def test_servers_with_a_replaced_authority_are_refused_until_a_new_nonce(
     world: NstanceWorld, operator: Linked
 ) -> None:
     authority, heard = world.authority, operator.heard

@@ -55,7 +55,7 @@ async def until(test: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.2)
 
 
-async def test_p13_p14_p15_ordered_deletion_and_what_retain_keeps_from_the_garbage_collector(family: Family) -> None:
+async def test_p13_p14_p15_deletion_is_ordered_and_garbage_collector_spares_retained_data(family: Family) -> None:
     here, lab = family, family.lab
     tier = lab.namespace[:40]
     with moto_server() as server:

@@ -121,7 +121,7 @@ def locks(plane: ControlPlane, users: set[str]) -> list[Audited]:
     return [one for one in found if is_lock(one.call) and not one.subresource]
 
 
-async def test_p3_of_100_claims_of_two_processes_on_10_instances_exactly_10_win_and_each_instance_has_one_tenant(
+async def test_p3_100_claims_of_two_processes_on_10_instances_have_10_winners(
     audited_plane: ControlPlane, tmp_path: Path
 ) -> None:
     plane = audited_plane
@@ -167,7 +167,7 @@ async def test_p3_of_100_claims_of_two_processes_on_10_instances_exactly_10_win_
     assert users in lost.values(), "and met at an instance"
 
 
-async def test_p5_a_pool_that_shrinks_leaves_the_instance_that_was_claimed_while_its_delete_was_under_way(
+async def test_p5_shrinking_pool_keeps_the_instance_claimed_during_its_delete(
     audited_plane: ControlPlane, tmp_path: Path
 ) -> None:
     plane, name = audited_plane, "p5"

@@ -94,7 +94,7 @@ async def client(connections: HttpS3Connections, access: S3Access) -> AsyncItera
 
 
 @BOTH
-async def test_a_bucket_with_versions_markers_and_an_open_upload_is_created_and_deleted_whole(
+async def test_bucket_with_versions_markers_and_an_upload_is_deleted_completely(
     access: S3Access, connections: HttpS3Connections
 ) -> None:
     request = wanted(access, "nc-life-cycle")
@@ -127,7 +127,7 @@ async def test_the_bucket_of_another_instance_of_the_same_account_is_left_alone(
 
 
 @BOTH
-async def test_a_folder_is_deleted_with_all_versions_and_what_is_beside_it_stays(
+async def test_folder_is_deleted_with_all_versions_and_neighbours_stay(
     access: S3Access, connections: HttpS3Connections
 ) -> None:
     await buckets(connections).ensure(wanted(access, "nc-folders"), CTX)
@@ -159,7 +159,7 @@ async def test_the_bucket_of_another_account_is_taken_and_is_never_deleted(
     assert await buckets(connections).remove(wanted(theirs, "nc-theirs"), CTX) is None
 
 
-async def test_keys_that_are_revoked_in_the_middle_are_a_failure_and_the_rest_stays(
+async def test_keys_revoked_between_calls_are_a_credentials_failure(
     gateway: Versitygw, connections: HttpS3Connections
 ) -> None:
     ours = await gateway.account("ours")
@@ -187,7 +187,7 @@ async def test_versions_of_the_same_objects_are_deleted_in_pages(
     assert "nc-versions" not in moto_running.buckets()
 
 
-async def test_a_bucket_of_another_account_is_taken_on_a_server_that_shows_it_to_all(
+async def test_bucket_of_another_account_is_reported_taken_on_a_server_without_separation(
     moto_running: MotoServer, connections: HttpS3Connections
 ) -> None:
     moto_running.foreign_bucket("nc-foreign")
@@ -223,7 +223,7 @@ async def proxy(access: S3Access) -> AsyncIterator[FaultyS3]:
 
 
 @BOTH
-async def test_a_server_that_slows_down_delays_each_step_and_a_lost_response_is_asked_for_again(
+async def test_slow_server_delays_each_step_and_lost_responses_are_retried(
     proxy: FaultyS3, connections: HttpS3Connections
 ) -> None:
     request = wanted(proxy.access, "nc-slow")
@@ -243,9 +243,7 @@ async def test_a_server_that_slows_down_delays_each_step_and_a_lost_response_is_
 
 @BOTH
 @pytest.mark.parametrize("fault", ["stall", "hang"])
-async def test_a_server_that_responds_late_or_with_half_a_response_is_asked_again_after_the_time_limit(
-    proxy: FaultyS3, fault: str
-) -> None:
+async def test_late_or_partial_response_is_retried_after_the_time_limit(proxy: FaultyS3, fault: str) -> None:
     connections = HttpS3Connections(seconds=0.5)
     request = wanted(proxy.access, "nc-stalled")
     provider = S3Buckets(connections, _Hurried())
@@ -268,7 +266,7 @@ async def test_a_server_that_responds_late_or_with_half_a_response_is_asked_agai
 
 
 @BOTH
-async def test_a_server_that_stays_busy_is_a_failure_that_leaves_everything_in_place(
+async def test_server_that_stays_busy_is_a_failure_and_nothing_is_deleted(
     proxy: FaultyS3, connections: HttpS3Connections
 ) -> None:
     request = wanted(proxy.access, "nc-busy")
@@ -289,7 +287,7 @@ async def test_a_server_that_stays_busy_is_a_failure_that_leaves_everything_in_p
 
 
 @BOTH
-async def test_keys_that_are_refused_while_a_bucket_is_emptied_end_the_step_and_the_next_one_goes_on(
+async def test_keys_refused_during_emptying_end_the_step_and_next_step_continues(
     proxy: FaultyS3, connections: HttpS3Connections
 ) -> None:
     request = wanted(proxy.access, "nc-midway")
@@ -307,7 +305,7 @@ async def test_keys_that_are_refused_while_a_bucket_is_emptied_end_the_step_and_
     assert await buckets(connections).remove(request, CTX) is None
 
 
-async def test_keys_that_are_revoked_between_two_pages_stop_the_deletion_and_new_keys_finish_it(
+async def test_keys_revoked_between_pages_stop_deletion_and_new_keys_finish_it(
     gateway: Versitygw, tmp_path: Path, connections: HttpS3Connections
 ) -> None:
     ours = await gateway.account("ours")
@@ -327,7 +325,7 @@ async def test_keys_that_are_revoked_between_two_pages_stop_the_deletion_and_new
     assert not folder.exists()
 
 
-async def test_no_credential_is_in_an_error_or_in_a_log_line_of_ours(
+async def test_no_credential_is_in_an_error_or_in_our_log_lines(
     moto: S3Access, connections: HttpS3Connections, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

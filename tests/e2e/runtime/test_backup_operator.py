@@ -57,9 +57,7 @@ async def test_a_child_deleted_by_hand_comes_back(lab: Lab, backup_operator: Mod
     await lab.until(CRON_JOB, "nightly", lambda job: job.metadata.uid != before)
 
 
-async def test_a_field_of_ours_edited_by_hand_is_taken_back_and_a_foreign_one_is_left_alone(
-    lab: Lab, backup_operator: ModuleType
-) -> None:
+async def test_edited_own_field_is_reverted_and_foreign_field_is_left(lab: Lab, backup_operator: ModuleType) -> None:
     await ready(lab, backup_operator)
     await lab.patch(CRON_JOB, "nightly", {"spec": {"schedule": "1 1 * * *", "suspend": True}})
     job = await lab.until(CRON_JOB, "nightly", lambda job: job.spec["schedule"] == "0 3 * * *")

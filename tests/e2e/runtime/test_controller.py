@@ -45,7 +45,7 @@ async def make_parts(widget: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
     )
 
 
-async def test_a_plan_is_the_whole_set_of_children_and_what_is_outside_goes(lab: Lab) -> None:
+async def test_plan_is_the_complete_set_of_children_and_others_are_deleted(lab: Lab) -> None:
     await lab.start(lambda manager: manager.add(controller(make_parts)))
     await lab.create(widget(parts=3))
     await lab.until(Widget, "one", lambda w: w.status.parts == 3)
@@ -97,7 +97,7 @@ async def test_no_reconcile_runs_on_a_cache_that_is_behind_its_own_writes(lab: L
     assert applied == [f"part-{number}" for number in range(20)]
 
 
-async def test_the_finalizer_is_there_before_the_first_reconcile_and_goes_when_finalize_is_done(lab: Lab) -> None:
+async def test_finalizer_precedes_the_first_reconcile_and_is_removed_after_finalize(lab: Lab) -> None:
     calls: list[str] = []
     may_end = asyncio.Event()
 
@@ -158,7 +158,7 @@ def strict_widget() -> type[kv.CustomResource[StrictSpec, WidgetStatus]]:
     return Widget
 
 
-async def test_an_object_that_does_not_decode_is_marked_and_no_other_object_suffers(lab: Lab) -> None:
+async def test_object_that_does_not_decode_is_marked_without_affecting_others(lab: Lab) -> None:
     finalized: list[str] = []
 
     async def finalize(w: Any, ctx: kv.Context[Any]) -> kv.Outcome:
@@ -208,7 +208,7 @@ class Deep(kv.CustomResource[DeepSpec, kv.Status]):
 @pytest.mark.parametrize(
     ("depth", "reason"), [(900, "ReconcileFailed"), (1500, "ValidationFailed"), (4000, "ValidationFailed")]
 )
-async def test_values_that_are_nested_too_deeply_are_reported_by_the_status_and_neighbours_do_not_suffer(
+async def test_object_with_excessive_nesting_is_reported_in_status_without_affecting_others(
     lab: Lab, depth: int, reason: str
 ) -> None:
     if reason == "ReconcileFailed":
@@ -233,7 +233,7 @@ async def test_values_that_are_nested_too_deeply_are_reported_by_the_status_and_
     await lab.until_gone(Deep, "deep")
 
 
-async def test_a_held_conflict_names_manager_and_field_and_ends_when_the_other_lets_go(lab: Lab) -> None:
+async def test_held_conflict_names_manager_and_field_and_ends_with_their_release(lab: Lab) -> None:
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         applied = await ctx.apply_children((kv.Child(part(0, mode=w.spec.mode), on_conflict=kv.HOLD),))
         if applied.held:
@@ -372,7 +372,7 @@ async def test_two_writers_of_one_status_keep_each_others_words(lab: Lab) -> Non
     assert (both.condition("Ready").reason, both.condition("Blocked").reason) == ("Counted", "Noted")
 
 
-async def test_an_object_made_anew_under_the_same_name_is_not_given_old_status(lab: Lab) -> None:
+async def test_object_recreated_under_its_name_does_not_get_the_old_status(lab: Lab) -> None:
     gate = asyncio.Event()
 
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.control_plane
 
 
 @pytest.mark.parametrize(("what", "body"), OBJECTS)
-async def test_a_condition_is_written_in_the_shape_that_the_server_publishes_and_leaves_those_of_others(
+async def test_condition_follows_the_published_schema_and_keeps_other_writers_conditions(
     lab: Lab, what: kv.Kind[kv.Object], body: dict[str, Any]
 ) -> None:
     await install_crds(lab.client, CRDS)

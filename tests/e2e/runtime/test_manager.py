@@ -231,7 +231,7 @@ async def test_a_fatal_error_cancels_the_block_and_is_raised(lab: Lab) -> None:
         await manager.wait()
 
 
-async def test_no_configuration_is_an_error_at_the_start_that_says_what_was_tried(
+async def test_missing_configuration_is_a_start_error_that_lists_the_sources(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -53,7 +53,7 @@ async def error_of(lab: Lab, built: kv.Controller[kv.Object], *, settings: Manag
     return history.of(key)[-1].error
 
 
-async def test_a_cache_without_a_watch_is_an_error_that_names_the_verb_to_add(lab: Lab) -> None:
+async def test_cache_without_a_watch_is_an_error_that_names_the_verb(lab: Lab) -> None:
     lab.expects(UsageError)
 
     async def reads(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
@@ -67,7 +67,7 @@ def nobody(secret: kv.Metadata, caches: kv.Caches) -> Iterable[kv.Key]:
     return ()
 
 
-async def test_the_body_of_a_metadata_only_kind_is_an_error_that_names_the_live_read(lab: Lab) -> None:
+async def test_body_of_a_metadata_only_kind_is_an_error_naming_live_reads(lab: Lab) -> None:
     lab.expects(UsageError)
 
     async def reads(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
@@ -94,7 +94,7 @@ async def test_an_owner_in_another_namespace_is_refused_before_the_write(lab: La
     assert "back_reference" in error
 
 
-async def test_a_namespaced_owner_of_a_cluster_scoped_child_is_refused_before_the_write(lab: Lab) -> None:
+async def test_namespaced_owner_of_a_cluster_scoped_child_is_refused_before_writing(lab: Lab) -> None:
     lab.expects(UsageError)
 
     async def owns(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
@@ -104,7 +104,7 @@ async def test_a_namespaced_owner_of_a_cluster_scoped_child_is_refused_before_th
     assert "cluster-scoped" in await error_of(lab, controller(owns).owns(NAMESPACE))
 
 
-async def test_a_child_whose_kind_was_not_declared_is_an_error_that_names_the_verb(lab: Lab) -> None:
+async def test_child_of_an_undeclared_kind_is_an_error_that_names_the_verb(lab: Lab) -> None:
     lab.expects(UsageError)
 
     async def owns(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
@@ -151,7 +151,7 @@ async def test_two_controllers_that_write_one_child_are_told_apart_by_name(lab: 
     assert "'second'" in errors()[0]
 
 
-async def test_a_result_other_than_an_outcome_is_an_error_that_names_the_controller(lab: Lab) -> None:
+async def test_result_other_than_an_outcome_is_an_error_naming_the_controller(lab: Lab) -> None:
     lab.expects(UsageError)
 
     async def returns_nothing(object_: kv.Object, ctx: kv.Context[kv.Object]) -> Any:

@@ -82,7 +82,7 @@ async def _said(admin: Client, message: str) -> None:
         await asyncio.sleep(0.05)
 
 
-async def test_a_cluster_scoped_owner_in_a_manager_of_one_namespace_gets_its_child_back(lab: Lab) -> None:
+async def test_cluster_scoped_owner_restores_its_child_under_a_single_namespace_manager(lab: Lab) -> None:
     async def makes(namespace: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
         if namespace.name == lab.namespace:
             await ctx.own(SECRET.new("of-the-namespace", lab.namespace))

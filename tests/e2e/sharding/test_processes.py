@@ -328,7 +328,7 @@ SCENES = (
 )
 
 
-async def test_s1_to_s14_no_two_replicas_reconcile_an_object_at_once_whatever_is_done_to_them(
+async def test_s1_to_s14_no_object_has_two_reconciles_at_once_under_faults(
     audited_plane: ControlPlane, tmp_path: Path
 ) -> None:
     async with stage_of(audited_plane, "sharing", tmp_path, SHORT) as stage:
@@ -351,7 +351,7 @@ async def test_s1_to_s14_no_two_replicas_reconcile_an_object_at_once_whatever_is
 
 
 @pytest.mark.skipif(not LONG, reason="takes a minute, and a machine that is not busy: SHARDING_LONG=1 runs it")
-async def test_s4_with_the_default_times_the_objects_of_a_killed_replica_are_reconciled_by_others_within_35_seconds(
+async def test_s4_with_default_times_objects_of_a_killed_replica_wait_35_seconds(
     audited_plane: ControlPlane, tmp_path: Path
 ) -> None:
     async with stage_of(audited_plane, "killed", tmp_path, DEFAULT) as stage:
@@ -363,7 +363,7 @@ async def test_s4_with_the_default_times_the_objects_of_a_killed_replica_are_rec
 
 @pytest.mark.skipif(not LONG, reason="takes minutes, and a machine that is not busy: SHARDING_LONG=1 runs it")
 @pytest.mark.parametrize("count", [1, 3], ids=["one", "all"])
-async def test_s4_s14_with_the_default_times_objects_of_restarted_replicas_wait_for_35_seconds_at_most(
+async def test_s4_s14_with_default_times_objects_of_restarted_replicas_wait_35_seconds(
     audited_plane: ControlPlane, tmp_path: Path, count: int
 ) -> None:
     async with stage_of(audited_plane, f"restarted-{count}", tmp_path, DEFAULT) as stage:
@@ -374,7 +374,7 @@ async def test_s4_s14_with_the_default_times_objects_of_restarted_replicas_wait_
 
 
 @pytest.mark.skipif(not LONG, reason="takes minutes, and a machine that is not busy: SHARDING_LONG=1 runs it")
-async def test_s4_with_the_default_times_objects_wait_for_35_seconds_at_most_while_a_replica_crashes_again_and_again(
+async def test_s4_with_default_times_objects_wait_35_seconds_during_a_crash_loop(
     audited_plane: ControlPlane, tmp_path: Path
 ) -> None:
     async with stage_of(audited_plane, "crashing", tmp_path, DEFAULT) as stage:
@@ -397,7 +397,7 @@ async def test_s4_with_the_default_times_objects_wait_for_35_seconds_at_most_whi
 
 
 @pytest.mark.skipif(not LONG, reason="takes minutes: SHARDING_LONG=1 runs it")
-async def test_s7_with_the_default_times_a_replica_that_slept_for_a_minute_writes_nothing_of_its_reconcile(
+async def test_s7_with_default_times_suspended_replica_writes_nothing_of_its_reconcile(
     audited_plane: ControlPlane, tmp_path: Path
 ) -> None:
     async with stage_of(audited_plane, "slept", tmp_path, DEFAULT) as stage:
@@ -409,7 +409,7 @@ async def test_s7_with_the_default_times_a_replica_that_slept_for_a_minute_write
         assert record.stale_writes() == []
 
 
-async def test_the_record_shows_two_owners_of_an_object_if_replicas_are_of_different_rings(
+async def test_record_shows_two_owners_if_replicas_are_in_different_rings(
     audited_plane: ControlPlane, tmp_path: Path
 ) -> None:
     async with stage_of(audited_plane, "two-rings", tmp_path, SHORT) as stage:
@@ -424,7 +424,7 @@ async def test_the_record_shows_two_owners_of_an_object_if_replicas_are_of_diffe
                 await stage.fleet.change("source-1", value=str(len(record.copies)))
 
 
-async def test_with_a_coordinator_no_two_replicas_reconcile_an_object_at_once_though_replicas_die_stop_and_join(
+async def test_with_a_coordinator_no_object_has_two_reconciles_while_replicas_change(
     audited_plane: ControlPlane, tmp_path: Path
 ) -> None:
     async with stage_of(audited_plane, "assigned", tmp_path, SHORT) as stage:

@@ -199,7 +199,7 @@ async def test_rolling_update_and_rollback_under_load_lose_and_double_nothing(de
     assert busiest[0][1] <= MOST_WRITES, busiest
 
 
-async def test_each_release_reads_the_status_of_the_other_and_writes_nothing_at_rest(deployment: Deployment) -> None:
+async def test_each_release_reads_the_other_status_and_writes_nothing_at_rest(deployment: Deployment) -> None:
     await deployment.add(previous=True)
     load = RollingLoad(deployment.client)
     deployment.stack.push_async_callback(load.cancel)

@@ -75,7 +75,7 @@ async def test_of_instances_created_together_one_is_applied_and_the_others_name_
         assert f"belongs to ApplicationInstance {keeper}," in blocked.message
 
 
-async def test_a_rival_created_right_after_the_first_apply_is_blocked_although_its_name_sorts_first(apps: Apps) -> None:
+async def test_rival_created_after_the_first_apply_is_blocked_regardless_of_its_name(apps: Apps) -> None:
     await start(apps)
     await apps.create("b")
     await apps.lab.until(HELM_RELEASE, "b", lambda _: True)
@@ -86,7 +86,7 @@ async def test_a_rival_created_right_after_the_first_apply_is_blocked_although_i
     assert applied(apps) == {"b"}
 
 
-async def test_deleting_a_blocked_instance_touches_nothing_of_the_one_that_keeps_the_release(apps: Apps) -> None:
+async def test_deleting_a_blocked_instance_leaves_the_release_owner_untouched(apps: Apps) -> None:
     await start(apps)
     keeper, (first, second) = await race(apps, ("a", "b", "c"))
     before = await apps.release(keeper)
@@ -108,7 +108,7 @@ async def test_when_the_keeper_is_deleted_the_next_instance_is_applied_at_once(a
     assert BLOCKED(await apps.lab.get(ApplicationInstance, max(others)))
 
 
-async def test_an_older_instance_that_becomes_managed_later_does_not_take_a_running_release(apps: Apps) -> None:
+async def test_older_instance_that_becomes_managed_later_takes_no_running_release(apps: Apps) -> None:
     await start(apps)
     await apps.create("elder", mode="placeholder", chart=None, release=None, values=None)
     await asyncio.sleep(2)
@@ -119,7 +119,7 @@ async def test_an_older_instance_that_becomes_managed_later_does_not_take_a_runn
     assert await apps.lab.find(HELM_RELEASE, "elder") is None
 
 
-async def test_two_instances_that_already_run_one_release_come_to_rest_and_the_workload_stays(apps: Apps) -> None:
+async def test_two_instances_already_on_one_release_settle_and_keep_the_workload(apps: Apps) -> None:
     """The state that a version without the rule left behind."""
     await start(apps, Careless)
     await apps.create("elder")

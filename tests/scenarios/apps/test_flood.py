@@ -69,7 +69,7 @@ def inline(values: dict[str, Any]) -> dict[str, Any]:
         pytest.param(QUICK, inline({}), BLOCKED, id="a service account that is not allowed"),
     ],
 )
-async def test_the_longest_admitted_input_gets_a_status_within_limits_and_does_not_affect_another_instance(
+async def test_longest_admitted_input_fits_the_status_and_affects_no_other_instance(
     apps: Apps, settings: Any, values: dict[str, Any], said: Any
 ) -> None:
     await apps.start(settings)

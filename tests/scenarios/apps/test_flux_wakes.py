@@ -51,7 +51,7 @@ def source(name: str, status: Json, generation: int = 1, labels: Json | None = N
         ({"resourceVersion": "9"}, False),
     ],
 )
-def test_a_release_is_enqueued_only_by_its_spec_a_request_and_its_deletion(change: Json, wakes: bool) -> None:
+def test_release_is_enqueued_only_by_spec_request_or_deletion(change: Json, wakes: bool) -> None:
     after = {**RELEASE, "metadata": {**RELEASE["metadata"], **change}}
     assert (("HelmRelease", "team", "shop") in woken("HelmRelease", RELEASE, after)) is wakes
 

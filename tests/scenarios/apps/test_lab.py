@@ -118,7 +118,7 @@ def named(lab: Lab, name: str) -> ApplicationInstance:
 
 
 @pytest.mark.scenario(quick=FEW)
-async def test_the_younger_of_two_instances_with_one_release_name_waits_until_the_older_is_deleted(lab: Lab) -> None:
+async def test_younger_instance_of_a_shared_release_name_waits_for_the_older(lab: Lab) -> None:
     lab.may_differ(
         None, forget_history, forget_tokens, why="what Flux reports of the past of a release depends on the faults"
     )

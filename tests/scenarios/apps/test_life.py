@@ -115,7 +115,7 @@ async def test_an_oci_upgrade_is_ready_only_with_the_new_version(apps: Apps) -> 
     assert release.get("status", "history", 0, "chartVersion").startswith("1.1.0+")
 
 
-async def test_a_tag_that_does_not_exist_is_unreachable_although_the_release_is_ready(apps: Apps) -> None:
+async def test_missing_tag_is_unreachable_although_the_release_is_ready(apps: Apps) -> None:
     apps.world.versions = {"1.0.0"}
     await apps.start()
     await apps.create(chart=OCI_CHART)

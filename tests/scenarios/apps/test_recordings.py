@@ -16,7 +16,9 @@ BY_HAND = {"install-upgrade", "rename-release", "suspended", "uninstall-fails"}
 
 
 @pytest.mark.parametrize("scenario", sorted(ENDS.keys() - BY_HAND))
-async def test_a_recording_ends_as_its_table_says_and_shows_nothing_that_it_forbids(lab: Lab, scenario: str) -> None:
+async def test_recording_ends_as_its_table_requires_and_never_shows_forbidden_conditions(
+    lab: Lab, scenario: str
+) -> None:
     player = await (await Player(lab, scenario).start()).feed()
     assert {type_: player.last(type_) for type_ in ENDS[scenario]} == ENDS[scenario]
     assert [what for what in NEVER[scenario] if player.ever(*what)] == []

@@ -136,7 +136,7 @@ def forget_history(data: dict[str, Any]) -> None:
 
 
 @pytest.mark.scenario(quick=FEW)
-async def test_another_url_of_a_helm_repository_is_named_only_after_flux_fetched_from_it(lab: Lab) -> None:
+async def test_new_helm_repository_url_is_reported_only_after_flux_fetched_from_it(lab: Lab) -> None:
     lab.skip_plans(
         "applicationinstances*: recreate by hand *",
         why="an instance that is made anew beside the steps has an older URL, and no chart that was applied before",
@@ -205,7 +205,7 @@ async def test_a_url_that_is_changed_back_is_ready_without_a_warning(lab: Lab) -
 
 
 @pytest.mark.lab_on("memory")
-async def test_a_helm_repository_that_is_made_anew_gets_no_status_of_the_one_before(lab: Lab) -> None:
+async def test_recreated_helm_repository_does_not_get_its_predecessors_status(lab: Lab) -> None:
     shop = Shop(lab)
     await install_crds(lab.client, flux_crds())
     await lab.enter(HelmController(lab.config, world=shop.world, namespace=lab.namespace, random=lab.rng()))
@@ -240,7 +240,7 @@ async def test_the_record_of_a_rollout_is_written_again_after_a_conflict(lab: La
     )
 
 
-async def test_another_registry_is_named_only_after_flux_deployed_what_it_fetched_from_it(lab: Lab) -> None:
+async def test_new_registry_is_reported_only_after_flux_deployed_from_it(lab: Lab) -> None:
     shop, url = Shop(lab), OCI["url"]
     await shop.start(OCI)
     with shop.dead("oci://dead.example.com"):
@@ -259,7 +259,7 @@ async def test_another_registry_is_named_only_after_flux_deployed_what_it_fetche
 
 
 @pytest.mark.scenario(foreign=False, quick=FEW)
-async def test_an_upgrade_that_flux_does_not_take_up_is_stalled_until_flux_is_back(lab: Lab) -> None:
+async def test_upgrade_that_flux_ignores_is_stalled_until_flux_is_back(lab: Lab) -> None:
     shop = Shop(lab)
     await shop.start(HELM)
     await shop.freeze()

@@ -35,7 +35,7 @@ async def test_one_replica_leads_and_the_other_writes_nothing() -> None:
         assert replicas.writes("b") == []
 
 
-async def test_a_standby_takes_over_at_once_when_the_lease_is_released_and_lists_nothing_anew() -> None:
+async def test_standby_takes_over_at_once_on_release_without_another_list() -> None:
     async with Replicas(build) as replicas:
         await replicas.start("a")
         await replicas.leader()
@@ -54,9 +54,7 @@ async def test_a_standby_takes_over_at_once_when_the_lease_is_released_and_lists
         assert replicas.violations() == []
 
 
-async def test_a_standby_exposes_the_counts_of_compared_caches_from_0_on_so_that_the_first_is_seen_as_an_increase() -> (
-    None
-):
+async def test_standby_exposes_cache_comparison_counts_from_0_before_the_first_increase() -> None:
     def counts(name: str) -> dict[tuple[str, str], float]:
         found = replicas.replicas[name].metrics.caught_up.collect()
         return {
@@ -83,7 +81,7 @@ async def test_a_standby_exposes_the_counts_of_compared_caches_from_0_on_so_that
         }
 
 
-async def test_a_standby_takes_over_after_the_death_of_the_leader_within_twenty_seconds() -> None:
+async def test_standby_takes_over_within_20_seconds_of_the_leader_death() -> None:
     async with Replicas(build) as replicas:
         await replicas.start("a")
         await replicas.leader()
@@ -136,9 +134,7 @@ async def test_a_leader_whose_lease_is_deleted_creates_it_again_and_goes_on() ->
         assert replicas.violations() == []
 
 
-async def test_a_leader_that_cannot_renew_stops_to_write_before_another_takes_over_and_stands_by_in_the_same_process() -> (
-    None
-):
+async def test_leader_that_cannot_renew_stops_writing_before_takeover_and_becomes_standby() -> None:
     async with Replicas(build) as replicas:
         a = await replicas.start("a")
         await replicas.leader()
@@ -188,9 +184,7 @@ async def test_a_write_that_is_held_up_beyond_the_lease_is_not_sent() -> None:
 
 
 @pytest.mark.parametrize("seconds", [11.0, 60.0, 86_400.0])
-async def test_a_leader_whose_machine_was_suspended_beyond_the_lease_writes_nothing_after_it_wakes(
-    seconds: float,
-) -> None:
+async def test_leader_suspended_beyond_the_lease_writes_nothing_on_waking(seconds: float) -> None:
     suspended = 0.0
     async with Replicas(build) as replicas:
         token = SUSPENDED.set(lambda: suspended)
@@ -213,7 +207,7 @@ async def test_a_leader_whose_machine_was_suspended_beyond_the_lease_writes_noth
         assert replicas.violations() == []
 
 
-async def test_a_leader_whose_machine_was_suspended_for_less_than_the_lease_goes_on() -> None:
+async def test_leader_suspended_for_less_than_the_lease_continues() -> None:
     suspended = 0.0
     async with Replicas(build) as replicas:
         token = SUSPENDED.set(lambda: suspended)
@@ -229,7 +223,7 @@ async def test_a_leader_whose_machine_was_suspended_for_less_than_the_lease_goes
             assert a.leads
 
 
-async def test_a_reconcile_that_the_loss_of_the_lease_cuts_off_runs_again_in_the_next_turn() -> None:
+async def test_reconcile_interrupted_by_lease_loss_runs_again_in_the_next_term() -> None:
     runs: list[tuple[str, ...]] = []
 
     async def noted(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
@@ -279,7 +273,7 @@ async def test_requests_that_a_leader_had_put_off_are_reconciled_by_its_successo
         assert len(runs) == 2
 
 
-async def test_the_queue_of_a_standby_does_not_grow_with_objects_that_come_and_go() -> None:
+async def test_standby_queue_does_not_grow_with_object_churn() -> None:
     async with Replicas(build) as replicas:
         await replicas.start("a")
         await replicas.leader()
@@ -294,7 +288,7 @@ async def test_the_queue_of_a_standby_does_not_grow_with_objects_that_come_and_g
         assert after.ready == before.ready
 
 
-async def test_nothing_is_kept_of_an_object_that_goes_while_its_reconcile_waits_for_the_next_turn() -> None:
+async def test_nothing_is_kept_of_an_object_deleted_before_the_next_term() -> None:
     leadership = ScriptedLeadership()
     async with Replicas(build) as replicas:
         settings = kv.ManagerSettings(namespace=NAMESPACE)
@@ -349,7 +343,7 @@ async def test_readiness_says_which_replica_leads() -> None:
         ]
 
 
-async def test_a_leader_that_cannot_renew_its_lease_stays_ready_and_says_why_until_it_can() -> None:
+async def test_leader_that_cannot_renew_stays_ready_and_reports_the_reason() -> None:
     async with Replicas(build) as replicas:
         a = await replicas.start("a")
         await replicas.leader()
@@ -389,7 +383,7 @@ async def test_two_replicas_with_one_identity_do_not_both_lead() -> None:
         assert sum(one.leads for one in (replicas.replicas["a"], b)) == 1
 
 
-async def test_a_standby_is_ready_though_nothing_has_called_the_gates_of_its_controllers() -> None:
+async def test_standby_is_ready_although_its_controller_gates_were_never_called() -> None:
     async def gate(client: kv.Client) -> str:
         return ""
 
@@ -436,7 +430,7 @@ async def test_a_leader_that_lacked_a_right_is_ready_once_it_stands_by() -> None
         assert a.manager.report().ready
 
 
-async def test_a_new_leader_does_not_act_on_a_cache_from_before_the_last_writes_of_its_predecessor() -> None:
+async def test_new_leader_waits_for_its_cache_to_show_its_predecessors_writes() -> None:
     async with Replicas(build) as replicas:
         await source(replicas, value="1")
         await replicas.start("a")
@@ -457,9 +451,7 @@ async def test_a_new_leader_does_not_act_on_a_cache_from_before_the_last_writes_
         assert len(replicas.writes("b")) == 1
 
 
-async def test_the_writes_of_a_leader_end_with_the_time_of_the_last_renewal_that_was_sent_not_of_the_one_that_was_answered() -> (
-    None
-):
+async def test_leader_writes_are_limited_by_the_send_time_of_the_renewal() -> None:
     async with Replicas(build) as replicas:
         a = await replicas.start("a")
         await replicas.leader()
@@ -473,14 +465,14 @@ async def test_the_writes_of_a_leader_end_with_the_time_of_the_last_renewal_that
         assert election.fence.until - asyncio.get_running_loop().time() <= election.settings.renew_seconds - 4.0
 
 
-async def test_a_replica_whose_election_is_in_a_missing_namespace_is_not_ready_and_says_so() -> None:
+async def test_replica_with_election_in_a_missing_namespace_is_unready_with_reason() -> None:
     elsewhere = kv.ElectionSettings(enabled=True, name="operator", namespace="absent")
     async with Replicas(build, election=elsewhere) as replicas:
         with pytest.raises(kv.errors.NotReady, match=r'leader-election: .*namespaces "absent" not found'):
             await replicas.start("a", patience=5.0)
 
 
-async def test_a_holder_with_control_characters_and_without_an_end_is_shown_on_one_line_and_waited_out() -> None:
+async def test_long_holder_with_control_characters_is_shown_on_one_line_and_awaited() -> None:
     async with Replicas(build) as replicas:
         await replicas.client.create(
             LEASE.new(
@@ -494,7 +486,7 @@ async def test_a_holder_with_control_characters_and_without_an_end_is_shown_on_o
         await replicas.leader(within=40.0)
 
 
-async def test_a_replica_without_the_right_to_read_the_lease_is_not_ready_and_says_which_it_lacks() -> None:
+async def test_replica_without_the_right_to_lease_reads_is_unready_with_reason() -> None:
     async with Replicas(build) as replicas:
         replicas.server.faults.add(Rule(Match(resources=("leases.coordination.k8s.io",)), Refuse(403)))
         with pytest.raises(
@@ -503,7 +495,7 @@ async def test_a_replica_without_the_right_to_read_the_lease_is_not_ready_and_sa
             await replicas.start("a", patience=5.0)
 
 
-async def test_a_turn_that_ends_and_begins_at_once_does_not_end_a_controller() -> None:
+async def test_term_that_ends_and_begins_at_once_ends_no_controller() -> None:
     leadership, runs = ScriptedLeadership(), list[str]()
 
     async def noted(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
@@ -541,9 +533,7 @@ async def test_webhooks_are_served_by_a_standby_too() -> None:
         assert b.manager.admission.state is State.RUNNING
 
 
-async def test_a_reconcile_that_meets_the_closed_fence_does_not_count_as_an_error_and_runs_again_in_the_next_turn() -> (
-    None
-):
+async def test_reconcile_at_a_closed_fence_is_not_an_error_and_runs_again() -> None:
     leadership, failures = ScriptedLeadership(), list[Failure]()
 
     class Observer:
@@ -586,7 +576,7 @@ async def test_a_reconcile_that_meets_the_closed_fence_does_not_count_as_an_erro
         )
 
 
-async def test_no_reconcile_begins_behind_the_closed_fence_though_the_turn_has_not_ended_yet() -> None:
+async def test_no_reconcile_begins_behind_the_closed_fence_before_the_term_ends() -> None:
     leadership, runs = ScriptedLeadership(), list[str]()
 
     async def noted(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:

@@ -71,7 +71,7 @@ async def test_a_missing_document_is_reported_with_the_remedy(farm: Farm) -> Non
     await farm.cluster(lambda one: one.condition("ShardsReachable").is_true)
 
 
-async def test_a_pool_of_an_unknown_shard_or_of_a_bad_name_is_invalid_and_nothing_is_sent(farm: Farm) -> None:
+async def test_pool_with_unknown_shard_or_bad_name_is_invalid_and_not_sent(farm: Farm) -> None:
     await farm.start()
     await farm.create_pool("lost", shards=["a", "nowhere"])
     await farm.create_pool("named", group="Not_A_Group")
@@ -89,7 +89,7 @@ async def test_a_pool_of_an_unknown_shard_or_of_a_bad_name_is_invalid_and_nothin
     await farm.lab.until_gone(NstanceMachinePool, "named")
 
 
-async def test_the_group_of_a_pool_cannot_be_changed_even_while_no_webhook_runs(farm: Farm) -> None:
+async def test_group_of_a_pool_is_immutable_even_while_no_webhook_runs(farm: Farm) -> None:
     await farm.start()
     await farm.create_pool("workers", group="workers")
     with pytest.raises(Invalid, match=r"spec\.group.*another group is another pool: create one, and delete this one"):
@@ -97,7 +97,7 @@ async def test_the_group_of_a_pool_cannot_be_changed_even_while_no_webhook_runs(
     await farm.lab.patch(NstanceMachinePool, "workers", {"spec": {"instanceType": "c7.large"}})
 
 
-async def test_a_group_whose_name_no_object_can_have_is_reported_once_and_the_others_are_imported(farm: Farm) -> None:
+async def test_group_with_an_impossible_name_is_reported_once_and_others_are_imported(farm: Farm) -> None:
     farm["a"].groups.dynamic["Not_A_Group"] = GroupSpec("std", 1, subnet_pool="private")
     farm.set_static("a", 1)
     await farm.start()
@@ -116,7 +116,7 @@ async def test_a_refused_import_is_tried_again(farm: Farm, status: int) -> None:
     assert len(await notes(farm, "NotImported")) == 1
 
 
-async def test_a_name_that_a_pool_of_another_group_has_is_reported_and_taken_from_none(farm: Farm) -> None:
+async def test_name_used_by_a_pool_of_another_group_is_reported_and_kept(farm: Farm) -> None:
     await farm.start()
     await farm.create_pool("workers", group="other")
     await farm.pool()
@@ -136,9 +136,7 @@ async def test_a_machine_pool_of_other_infrastructure_keeps_its_name(farm: Farm)
 
 
 @pytest.mark.parametrize("fault", list(CallFault))
-async def test_a_change_of_a_group_whose_call_fails_in_any_way_arrives_once_it_can(
-    farm: Farm, fault: CallFault
-) -> None:
+async def test_group_change_whose_call_fails_arrives_once_the_call_succeeds(farm: Farm, fault: CallFault) -> None:
     await farm.start()
     for shard in farm.world.shards.values():
         shard.faults.add("UpsertGroup", fault, times=2)
@@ -176,7 +174,7 @@ async def test_errors_of_two_instances_of_a_group_at_once_are_both_told(farm: Fa
     assert sorted(told) == [f"no capacity (instance knc{number})" for number in range(3)]
 
 
-async def test_an_expired_certificate_shows_every_shard_as_unreachable_until_a_new_nonce_heals_it(farm: Farm) -> None:
+async def test_expired_certificate_shows_every_shard_unreachable_until_a_new_nonce(farm: Farm) -> None:
     farm.world.registrar.first_life = timedelta(minutes=4)
     await farm.start()
     await farm.create_pool(replicas=3)
@@ -208,7 +206,7 @@ async def watched(farm: Farm, times: int) -> None:
     await farm.until(lambda: [farm[name].called("WatchGroups") for name in "abc"] == [times] * 3, timeout=40)
 
 
-async def test_an_authority_that_is_replaced_step_by_step_is_followed_without_a_restart(farm: Farm) -> None:
+async def test_authority_replaced_step_by_step_is_followed_without_a_restart(farm: Farm) -> None:
     """First the ConfigMap has both authorities, then the servers use the new authority's certificates, then the old authority leaves the
     ConfigMap, and at last nothing accepts it.
     """
@@ -251,7 +249,7 @@ OTHER = NstanceWorld(random=Random(9)).authority.certificate
     ],
     ids=["another", "another, renewed", "no PEM", "none"],
 )
-async def test_an_authority_that_does_not_fit_is_reported_and_leaves_the_connections_alone(
+async def test_authority_that_does_not_fit_is_reported_and_connections_stay(
     farm: Farm, authority: bytes, words: str
 ) -> None:
     await farm.start()
@@ -303,7 +301,7 @@ async def test_an_nstance_cluster_that_another_program_manages_is_not_provisione
     assert found.find_condition("ShardsReachable") is None
 
 
-async def test_a_shard_group_of_a_users_own_does_not_delete_the_group_of_a_pool(farm: Farm) -> None:
+async def test_shard_group_of_a_user_does_not_delete_the_pools_group(farm: Farm) -> None:
     await farm.start()
     await farm.create_pool(replicas=3)
     await farm.pool()

@@ -55,9 +55,7 @@ async def user_of(farm: Farm, secret: Object) -> str:
     return str(answer["status"].get("user", {}).get("username", ""))
 
 
-async def test_by_default_cluster_api_sees_nodes_at_once_and_removes_that_of_a_deleted_machine(
-    connecting: Farm,
-) -> None:
+async def test_by_default_cluster_api_sees_nodes_and_removes_a_deleted_machines_node(connecting: Farm) -> None:
     """As in the recording control-plane-stub; without a control plane Cluster API ignores Nodes, and the Node of a Machine stays."""
     await start(connecting)
     lab = connecting.lab
@@ -121,7 +119,7 @@ async def test_the_kubeconfig_is_renewed_before_its_token_ends(connecting: Farm)
 
 
 @pytest.mark.parametrize("hours", [-24, -12, -0.75, 6], ids="the clock is {} hours ahead".format)
-async def test_a_leader_whose_clock_is_wrong_renews_the_kubeconfig_before_its_token_ends(
+async def test_leader_with_a_wrong_clock_renews_the_kubeconfig_before_token_expiry(
     connecting: Farm, hours: float
 ) -> None:
     await start(connecting)
@@ -183,7 +181,7 @@ async def test_a_kubeconfig_that_was_spoilt_is_written_anew(connecting: Farm) ->
         assert await user_of(connecting, mended)
 
 
-async def test_without_the_account_all_else_goes_on_and_the_kubeconfig_comes_with_it(
+async def test_missing_account_delays_only_the_kubeconfig_until_the_account_exists(
     connecting: Farm, caplog: pytest.LogCaptureFixture
 ) -> None:
     await start(connecting, account=False)

@@ -32,7 +32,7 @@ async def told(farm: Farm, name: str) -> set[str]:
     return {one.get("reason") for one in found if one.get("regarding", "name") == name}
 
 
-async def test_the_cluster_is_provisioned_with_its_shards_as_a_list_of_failure_domains(farm: Farm) -> None:
+async def test_cluster_is_provisioned_with_its_shards_as_failure_domains(farm: Farm) -> None:
     farm.settings = farm.settings.model_copy(update={"control_plane_endpoint": "api.example.com:6443"})
     await farm.start()
     await farm.start_core()
@@ -47,7 +47,7 @@ async def test_the_cluster_is_provisioned_with_its_shards_as_a_list_of_failure_d
     assert cluster.spec["infrastructureRef"] == {"apiGroup": GROUP, "kind": "NstanceCluster", "name": NAME}
 
 
-async def test_an_imported_pool_and_its_machine_pool_are_as_cluster_api_wants_them(farm: Farm) -> None:
+async def test_imported_pool_and_its_machine_pool_follow_the_cluster_api_contract(farm: Farm) -> None:
     farm["c"].groups.dynamic["gpu"] = GroupSpec("std", 2, "p5", "private")
     await farm.start()
     await farm.start_core()
@@ -75,7 +75,7 @@ async def test_an_imported_pool_and_its_machine_pool_are_as_cluster_api_wants_th
     assert owners == [("MachinePool", "gpu", True)]
 
 
-async def test_a_shard_group_belongs_to_its_pool_and_shows_the_merged_settings_of_the_server(farm: Farm) -> None:
+async def test_shard_group_belongs_to_its_pool_and_shows_merged_server_settings(farm: Farm) -> None:
     await farm.start()
     await farm.create_pool(replicas=3, instanceType="c7.large", vars={"zone": "a"}, subnets=["private"])
     pool = await farm.pool(test=lambda one: one.status.replicas == 3)

@@ -71,9 +71,7 @@ async def test_a_pod_that_ends_slowly_is_waited_for(farm: Farm, drained: Instanc
     await farm.until(lambda: bool(farm.acknowledgements("a", drained)))
 
 
-async def test_a_budget_that_blocks_is_reported_delays_no_other_drain_and_is_tried_again(
-    farm: Farm, drained: Instance
-) -> None:
+async def test_blocking_budget_is_reported_retried_and_delays_no_other_drain(farm: Farm, drained: Instance) -> None:
     """The original drains in the stream's reader, and tries each eviction once."""
     farm.set_static("b", 1)
     other = await farm.add_instance("b", node="n2")
@@ -114,7 +112,7 @@ async def test_two_budgets_for_one_pod_are_tried_again(farm: Farm, drained: Inst
 
 
 @pytest.mark.parametrize("status", [400, 403, 422, 500])
-async def test_an_eviction_that_is_refused_for_another_reason_than_a_budget_keeps_no_other_pod_on_the_node(
+async def test_eviction_refused_without_a_budget_blocks_no_other_pods_eviction(
     farm: Farm, drained: Instance, status: int
 ) -> None:
     """An admission webhook may reject a pod, and a right may be missing in a namespace."""
@@ -189,7 +187,7 @@ async def test_events_that_come_twice_begin_one_drain(farm: Farm, drained: Insta
     assert len(farm.acknowledgements("a", drained)) == 1
 
 
-async def test_a_provider_id_of_two_nodes_drains_neither_and_is_given_up_in_time(farm: Farm, drained: Instance) -> None:
+async def test_provider_id_of_two_nodes_drains_neither_and_times_out(farm: Farm, drained: Instance) -> None:
     """Names of instances repeat in the zones of GCE: a guess would drain the Node of another instance."""
     await farm.add_node("n2", f"gce://other/zone/{drained.provider_id}")
     await farm.add_pod("web", "n2")
@@ -214,9 +212,7 @@ async def test_open_drains_and_their_results_are_metrics(farm: Farm, drained: In
     assert sample("konverge_nstance_drains_total", {"shard": "a", "result": "drained"}) == 1
 
 
-async def test_a_poisoned_event_of_one_shard_leaves_the_drains_of_the_others_alone(
-    farm: Farm, drained: Instance
-) -> None:
+async def test_poisoned_event_of_a_shard_does_not_affect_other_shards_drains(farm: Farm, drained: Instance) -> None:
     farm.set_static("b", 1)
     other = await farm.add_instance("b", node="n2")
     await farm.add_pod("web", "n2", labels={"app": "web"})
@@ -237,9 +233,7 @@ async def test_a_poisoned_event_of_one_shard_leaves_the_drains_of_the_others_alo
     await farm.until(lambda: bool(farm.acknowledgements("b", other)), timeout=20)
 
 
-async def test_each_of_several_drains_is_acknowledged_before_its_deletion_whatever_keeps_its_pods(
-    farm: Farm, drained: Instance
-) -> None:
+async def test_each_of_several_drains_is_acknowledged_before_its_deletion(farm: Farm, drained: Instance) -> None:
     """The predicates of the farm check the acknowledgements after each write."""
     for name in ("b", "c"):
         farm.set_static(name, 1)

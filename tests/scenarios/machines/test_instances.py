@@ -74,7 +74,7 @@ async def test_addresses_that_a_node_reports_late_or_changes_are_shown_at_once(r
         await report_and_await(running, InternalIP=address, Hostname="n1")
 
 
-async def test_the_id_of_the_node_replaces_the_bare_one_and_its_addresses_are_shown(running: Farm) -> None:
+async def test_provider_id_of_the_node_replaces_the_bare_id_with_addresses(running: Farm) -> None:
     await running.create_machine("m1")
     bare = (await running.machine("m1")).status.provider_id
     full = f"aws:///us-west-2a/{bare}"
@@ -157,9 +157,7 @@ async def test_nothing_is_created_before_the_machine_owns_it(running: Farm) -> N
 
 
 @pytest.mark.parametrize("fault", list(CallFault))
-async def test_a_creation_whose_response_is_lost_in_any_way_ends_in_one_instance(
-    running: Farm, fault: CallFault
-) -> None:
+async def test_creation_with_a_lost_response_ends_in_one_instance(running: Farm, fault: CallFault) -> None:
     for shard in running.world.shards.values():
         shard.faults.add("CreateInstance", fault, times=2)
     await running.create_machine("m1")
@@ -253,9 +251,7 @@ async def test_a_paused_cluster_creates_nothing_and_shows_it(running: Farm) -> N
     assert not (await running.machine("m1")).condition("Paused").is_true
 
 
-async def test_a_machine_that_is_deleted_while_its_cluster_is_paused_keeps_its_instance_until_the_pause_ends(
-    running: Farm,
-) -> None:
+async def test_machine_deleted_in_a_paused_cluster_keeps_its_instance_until_resumed(running: Farm) -> None:
     """`clusterctl move` deletes the paused copies of the source."""
     await running.create_machine("m1")
     await running.machine("m1")
@@ -272,7 +268,7 @@ async def test_a_machine_that_is_deleted_while_its_cluster_is_paused_keeps_its_i
     assert set(running.on_demand().values()) <= {"deleting"}
 
 
-async def test_a_machine_of_a_shard_that_left_the_document_waits_with_the_remedy(running: Farm) -> None:
+async def test_machine_of_a_shard_outside_the_document_waits_with_the_remedy(running: Farm) -> None:
     await running.create_machine("m1", failure_domain="c")
     await running.machine("m1")
     await running.write_document("a", "b")

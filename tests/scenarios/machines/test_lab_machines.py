@@ -96,9 +96,7 @@ async def test_a_machine_gets_an_instance_and_a_node_and_is_deleted(lab: Lab) ->
 
 
 @pytest.mark.scenario(quick=6)
-async def test_a_cluster_gets_its_control_plane_and_the_node_of_a_machine_goes_with_it(
-    lab: Lab,
-) -> None:
+async def test_cluster_gets_its_control_plane_and_machine_deletion_removes_its_node(lab: Lab) -> None:
     farm = await guarded(lab)
     lab.may_differ(
         NstanceControlPlane,
@@ -125,7 +123,7 @@ async def test_a_cluster_gets_its_control_plane_and_the_node_of_a_machine_goes_w
 
 
 @pytest.mark.scenario(quick=6)
-async def test_nodes_of_a_pool_are_paired_and_stay_while_a_shard_is_added_and_another_removed(lab: Lab) -> None:
+async def test_pool_nodes_are_paired_and_stay_while_shards_change(lab: Lab) -> None:
     farm = await guarded(lab)
     farm.set_static("a", 1)
     await farm.start()

@@ -22,7 +22,7 @@ PAUSE = {"metadata": {"annotations": {MachinesAnnotation.PAUSED: ""}}}
 
 
 @pytest.mark.parametrize("by_annotation", [False, True], ids=["a paused Cluster", "a paused object"])
-async def test_objects_that_are_moved_get_no_finalizer_again_and_their_deletion_calls_no_server(
+async def test_moved_objects_get_no_finalizer_and_their_deletion_calls_no_server(
     farm: Farm, by_annotation: bool
 ) -> None:
     await farm.start()
@@ -53,7 +53,7 @@ async def test_objects_that_are_moved_get_no_finalizer_again_and_their_deletion_
     assert (farm.sizes(), farm.on_demand()) == (sizes, instances)
 
 
-async def test_an_object_that_is_made_paused_is_held_before_anything_is_sent_for_it(farm: Farm) -> None:
+async def test_object_created_paused_is_held_before_any_request_for_it(farm: Farm) -> None:
     """The copies on the target of a move are paused until all copies exist."""
     await farm.start()
     await farm.start_core()

@@ -84,9 +84,7 @@ async def test_a_pod_that_is_deleted_gives_its_instance_back(running: Farm) -> N
     await gone(running, "on-demand-job")
 
 
-async def test_a_pod_that_is_deleted_while_the_operator_is_down_is_found_by_the_labels_of_its_machine(
-    running: Farm,
-) -> None:
+async def test_pod_deleted_while_operator_is_down_is_known_by_machine_labels(running: Farm) -> None:
     """The original has a finalizer on each Pod, so no such Pod can be deleted while the original is down."""
     pod, stays = await running.demand("job", "web"), await running.demand("stays")
     for name in ("on-demand-job", "on-demand-stays"):
@@ -100,7 +98,7 @@ async def test_a_pod_that_is_deleted_while_the_operator_is_down_is_found_by_the_
     assert len(await running.machines_of(stays)) == 1
 
 
-async def test_a_pod_that_finished_and_one_that_came_while_the_operator_was_down_are_found(running: Farm) -> None:
+async def test_pods_that_finished_or_appeared_while_operator_was_down_are_processed(running: Farm) -> None:
     ended = await running.demand("job", "web")
     await running.machine("on-demand-job")
     await running.lab.stop()
@@ -161,9 +159,7 @@ async def test_a_machine_whose_infrastructure_the_cache_does_not_show_is_kept(ru
     assert [one.metadata.uid for one in await running.machines_of(pod)] == [first.metadata.uid]
 
 
-async def test_no_machine_is_made_while_the_cluster_is_being_deleted_and_the_next_cluster_gets_one(
-    running: Farm,
-) -> None:
+async def test_no_machine_is_created_during_cluster_deletion_but_for_the_next_cluster(running: Farm) -> None:
     created: set[str] = set()
 
     def record() -> None:
@@ -188,7 +184,7 @@ async def test_no_machine_is_made_while_the_cluster_is_being_deleted_and_the_nex
     assert len(running.on_demand()) == 2, "one instance of each Cluster"
 
 
-async def test_a_pod_that_replaces_another_under_its_name_waits_until_the_old_objects_are_gone(running: Farm) -> None:
+async def test_pod_that_replaces_a_pod_waits_for_the_old_objects_deletion(running: Farm) -> None:
     first = await running.demand("job", "web")
     await running.machine("on-demand-job")
     await running.end(first)
@@ -260,7 +256,7 @@ async def test_a_paused_cluster_makes_and_deletes_no_machine(running: Farm) -> N
     await running.lab.until_gone(MACHINE, "on-demand-ended", timeout=400)
 
 
-async def test_a_group_that_no_server_can_have_is_reported_once_and_holds_up_no_other_pod(running: Farm) -> None:
+async def test_impossible_group_is_reported_once_and_delays_no_other_pod(running: Farm) -> None:
     bad = await running.demand("bad", group="No Group")
     await running.demand("good")
     await running.machine("on-demand-good")
@@ -282,7 +278,7 @@ async def test_a_machine_of_a_user_with_the_name_stays_as_it_is(running: Farm) -
     assert await running.lab.find(MACHINE, "on-demand-job") is not None
 
 
-async def test_an_instance_that_the_server_deleted_is_made_anew_while_its_pod_waits(running: Farm) -> None:
+async def test_instance_deleted_by_the_server_is_recreated_while_its_pod_waits(running: Farm) -> None:
     pod = await running.demand("job")
     first = await running.machine("on-demand-job")
     assert first.status.shard is not None
@@ -371,7 +367,7 @@ async def test_a_machine_stays_when_the_allowance_of_its_pod_is_withdrawn(runnin
 
 
 @pytest.mark.skipif(not GUIDE.exists(), reason="docs/ is not part of the wheel")
-async def test_the_example_of_the_guide_gets_an_instance_of_its_group_and_type(running: Farm) -> None:
+async def test_guide_example_gets_an_instance_of_its_group_and_type(running: Farm) -> None:
     blocks = re.findall(r"^```yaml\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
     [example] = [one for one in map(yaml.safe_load, blocks) if one["kind"] == "Pod"]
     for name in running.world.shards:
@@ -383,7 +379,7 @@ async def test_the_example_of_the_guide_gets_an_instance_of_its_group_and_type(r
     await gone(running, "on-demand-training")
 
 
-async def test_a_pod_of_an_unknown_group_is_refused_until_a_shard_has_the_group(running: Farm) -> None:
+async def test_pod_of_an_unknown_group_is_refused_until_a_shard_has_it(running: Farm) -> None:
     pod = await running.demand("job", group="gpu")
     await asyncio.sleep(120)
     assert (await running.machines_of(pod), running.on_demand()) == ([], {})

@@ -70,9 +70,7 @@ async def test_nothing_is_imported_before_every_shard_has_listed_its_groups(farm
     assert (await farm.lab.get(MACHINE_POOL, "workers")).spec["replicas"] == 3
 
 
-async def test_a_static_group_whose_pool_was_deleted_is_imported_only_after_every_shard_has_listed_it_again(
-    farm: Farm,
-) -> None:
+async def test_static_group_of_a_deleted_pool_is_imported_after_every_shard_relisted(farm: Farm) -> None:
     for name in farm.world.shards:
         farm.set_static(name, 2)
     await farm.start()
@@ -145,7 +143,7 @@ async def test_readiness_names_the_shards_that_are_away_and_stays_ready(farm: Fa
     assert readiness(farm) == (True, "[+]background/nstance ok")
 
 
-async def test_a_pool_is_not_ready_for_a_change_that_no_shard_has_accepted(farm: Farm) -> None:
+async def test_pool_is_not_ready_for_a_change_no_shard_has_accepted(farm: Farm) -> None:
     """The original derives Ready from conditions of the former settings."""
     await farm.start()
     await farm.create_pool(replicas=3)
@@ -194,7 +192,7 @@ def config_valid(group: NstanceShardGroup) -> tuple[bool, str]:
     return (False, "") if found is None else (found.is_true, found.reason)
 
 
-async def test_a_var_that_was_removed_is_shown_as_one_that_the_server_keeps(farm: Farm) -> None:
+async def test_removed_var_is_shown_as_kept_by_the_server(farm: Farm) -> None:
     """The original leaves the group on the server without a report."""
     await farm.start()
     await farm.create_pool(replicas=3, vars={"zone": "b", "tier": "x"})
@@ -218,7 +216,7 @@ async def test_vars_of_a_static_group_are_not_left_over(farm: Farm) -> None:
     assert config_valid(await farm.lab.get(NstanceShardGroup, "workers--a")) == (True, "Valid")
 
 
-async def test_settings_that_a_static_group_does_not_have_are_shown_and_can_be_set_right(farm: Farm) -> None:
+async def test_settings_that_a_static_group_lacks_are_shown_and_can_be_fixed(farm: Farm) -> None:
     await farm.start()
     await farm.create_pool(replicas=1, shards=["a"], subnets=["private"])
     await farm.pool()
@@ -237,7 +235,7 @@ async def test_settings_that_a_static_group_does_not_have_are_shown_and_can_be_s
     await farm.lab.until(NstanceShardGroup, "workers--a", lambda one: config_valid(one) == (True, "Valid"))
 
 
-async def test_a_template_that_the_server_does_not_have_is_an_invalid_setting_of_the_group(farm: Farm) -> None:
+async def test_template_unknown_to_the_server_is_an_invalid_group_setting(farm: Farm) -> None:
     await farm.start()
     await farm.create_pool(replicas=4, shards=["a"], template="other")
     group = await farm.lab.until(
@@ -265,9 +263,7 @@ async def test_full_provider_ids_are_published_and_stay_when_their_node_goes(far
     assert f"aws:///us-west-2a/{bare}" in pool.spec.provider_id_list
 
 
-async def test_of_two_pools_with_a_group_the_younger_is_a_duplicate_and_its_deletion_touches_no_server(
-    farm: Farm,
-) -> None:
+async def test_younger_pool_of_a_shared_group_is_a_duplicate_without_server_calls(farm: Farm) -> None:
     """The original marks both duplicates, and the deletion of the duplicate deletes the group of the other pool."""
     await farm.start()
     await farm.create_pool(replicas=3)
@@ -300,7 +296,7 @@ async def test_a_duplicate_takes_over_when_the_other_pool_is_gone(farm: Farm) ->
     assert farm.sizes() == {"a": 2, "b": 2, "c": 2}
 
 
-async def test_a_deleted_pool_deletes_its_group_once_on_each_shard_and_does_not_come_back(farm: Farm) -> None:
+async def test_deleted_pool_deletes_its_group_once_on_each_shard_for_good(farm: Farm) -> None:
     """In the original both the pool and its shard groups delete the group."""
     await farm.start()
     await farm.create_pool(replicas=3)
@@ -374,7 +370,7 @@ async def test_a_paused_cluster_or_pool_is_left_alone(farm: Farm) -> None:
     assert farm.sizes() == {"a": 3, "b": 3, "c": 3}
 
 
-async def test_a_shard_group_that_is_paused_by_itself_is_left_alone_while_its_pool_goes_on(farm: Farm) -> None:
+async def test_paused_shard_group_is_skipped_while_its_pool_is_reconciled(farm: Farm) -> None:
     await farm.start()
     await farm.create_pool(replicas=3)
     await farm.pool()
@@ -395,9 +391,7 @@ async def test_a_shard_group_that_is_paused_by_itself_is_left_alone_while_its_po
     assert farm.sizes() == {}
 
 
-async def test_a_pool_that_is_deleted_while_its_cluster_is_paused_keeps_its_groups_until_the_pause_ends(
-    farm: Farm,
-) -> None:
+async def test_pool_deleted_in_a_paused_cluster_keeps_its_groups_until_resumed(farm: Farm) -> None:
     await farm.start()
     await farm.create_pool(replicas=3)
     await farm.pool()
@@ -419,9 +413,7 @@ async def test_a_pool_that_is_deleted_while_its_cluster_is_paused_keeps_its_grou
 @pytest.mark.parametrize(
     "wrong", [{"template": "t" * 600}, {"vars": {"user-data": "x" * 5000}}], ids=["a long template", "a long variable"]
 )
-async def test_a_group_that_no_pool_can_hold_keeps_no_other_group_from_being_imported(
-    farm: Farm, wrong: dict[str, Any]
-) -> None:
+async def test_group_that_no_pool_can_hold_blocks_no_other_import(farm: Farm, wrong: dict[str, Any]) -> None:
     given: dict[str, Any] = {"template": "std", "vars": {}, **wrong}
     farm["a"].groups.dynamic["aaa"] = GroupSpec(given["template"], 2, vars=given["vars"])
     farm["a"].groups.dynamic["bbb"] = GroupSpec("std", 2, subnet_pool="private")
@@ -461,7 +453,7 @@ async def test_a_pool_without_machine_pool_gets_one_that_scales_nothing(farm: Fa
     assert farm.sizes() == {"a": 4}
 
 
-async def test_a_node_keeps_its_id_in_the_pool_until_its_drained_instance_is_gone(farm: Farm) -> None:
+async def test_node_keeps_its_id_in_the_pool_until_its_drain_ends(farm: Farm) -> None:
     """Cluster API deletes the Node of a removed id: its pods would be lost before the drain."""
     for shard in farm.world.shards.values():
         shard.state.fleet.pace.drain_timeout = 120
@@ -484,7 +476,7 @@ async def test_a_node_keeps_its_id_in_the_pool_until_its_drained_instance_is_gon
     assert len((await farm.lab.client.list(NODE)).items) == 1
 
 
-async def test_a_node_that_comes_up_after_its_instance_gets_its_full_id_into_the_pool_at_once(farm: Farm) -> None:
+async def test_node_that_registers_after_its_instance_gets_its_full_id_at_once(farm: Farm) -> None:
     """The Node's kubelet may also register it first, and learn the provider id later."""
     await farm.start()
     await farm.create_pool(replicas=2, shards=["a"])
@@ -500,7 +492,7 @@ async def test_a_node_that_comes_up_after_its_instance_gets_its_full_id_into_the
     await farm.pool(test=lambda one: list(one.spec.provider_id_list) == full, timeout=1)
 
 
-async def test_a_node_that_comes_back_under_its_id_is_paired_in_a_cluster_that_is_not_initialized(farm: Farm) -> None:
+async def test_returning_node_is_paired_in_a_cluster_that_is_not_initialized(farm: Farm) -> None:
     """Cluster API does not watch the Nodes of such a Cluster, and the pool already has the id: a change of the status wakes Cluster API."""
     await farm.start()
     await farm.start_core()
@@ -529,9 +521,7 @@ async def test_a_node_that_comes_back_under_its_id_is_paired_in_a_cluster_that_i
 FILTER = {"cluster.x-k8s.io/watch-filter": "blue"}
 
 
-async def test_with_a_filter_only_objects_that_have_its_label_are_reconciled_and_all_that_are_made_have_it(
-    farm: Farm,
-) -> None:
+async def test_filter_restricts_reconciles_to_labelled_objects_and_labels_created_objects(farm: Farm) -> None:
     """Like --watch-filter of Cluster API's providers: another instance of the operator reconciles the others."""
     farm.settings = farm.settings.model_copy(update={"watch_filter": "blue"})
     farm.set_static("a", 2)
@@ -562,7 +552,7 @@ async def test_with_a_filter_only_objects_that_have_its_label_are_reconciled_and
     assert farm.sizes("other") == {"a": 1, "b": 1, "c": 1}
 
 
-async def test_a_cluster_of_before_that_lacks_the_label_of_the_filter_is_named_in_the_log(
+async def test_older_cluster_without_the_filter_label_is_named_in_the_log(
     farm: Farm, caplog: pytest.LogCaptureFixture
 ) -> None:
     await farm.start()

@@ -102,7 +102,7 @@ async def test_a_shard_group_that_came_first_elsewhere_sets_nothing_of_a_pool(fa
     assert "userdata" not in found.vars
 
 
-async def test_a_pool_of_another_namespace_takes_no_group_from_a_pool_or_an_import(farm: Farm) -> None:
+async def test_pool_of_another_namespace_takes_no_group_from_pool_or_import(farm: Farm) -> None:
     await farm.lab.namespace_also(ATTACKER)
     await farm.prepare()
     await forge(farm, NstanceMachinePool)
@@ -133,7 +133,7 @@ async def test_a_pool_does_not_wait_for_shard_groups_of_another_namespace(victim
 
 
 @pytest.mark.parametrize("owned", [False, True], ids=["without owner", "with the pool as owner"])
-async def test_a_shard_group_outside_the_shares_of_a_pool_sends_and_deletes_nothing(victim: Farm, owned: bool) -> None:
+async def test_shard_group_outside_its_pools_shares_sends_and_deletes_nothing(victim: Farm, owned: bool) -> None:
     pool, space = await victim.pool(), victim.lab.namespace
     owner = {
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
@@ -237,7 +237,7 @@ async def test_an_object_whose_annotation_is_changed_keeps_its_own_instance(vict
     assert victim.on_demand()[f"a/{own}"] in ("deleting", "deleted")
 
 
-async def test_an_instance_that_counts_for_a_group_is_not_taken_over_even_if_adoption_is_allowed(farm: Farm) -> None:
+async def test_instance_counted_for_a_group_is_not_adopted_even_if_allowed(farm: Farm) -> None:
     farm.settings = farm.settings.model_copy(update={"adopt_instances": True})
     farm.set_static("a", 1)
     await farm.start()
@@ -250,9 +250,7 @@ async def test_an_instance_that_counts_for_a_group_is_not_taken_over_even_if_ado
 
 
 @pytest.mark.parametrize("adopts", [False, True], ids=["closed", "allowed"])
-async def test_a_moved_object_takes_its_instance_over_only_if_an_administrator_allows_it(
-    farm: Farm, adopts: bool
-) -> None:
+async def test_moved_object_adopts_its_instance_only_if_an_administrator_allows_it(farm: Farm, adopts: bool) -> None:
     """`clusterctl move` creates the object with another uid, with its annotation and without its status."""
     farm.settings = farm.settings.model_copy(update={"adopt_instances": adopts})
     farm.set_static("a", 0)

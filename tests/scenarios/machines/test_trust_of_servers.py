@@ -64,7 +64,7 @@ async def test_a_drain_of_another_shards_machine_touches_no_node(farm: Farm, vic
     assert await farm.lab.find(POD, "own") is not None
 
 
-async def test_a_drained_instance_of_a_pool_stays_bound_to_the_shards_of_the_pool(farm: Farm, victim: Instance) -> None:
+async def test_drained_pool_instance_stays_bound_to_the_shards_of_its_pool(farm: Farm, victim: Instance) -> None:
     """The server no longer lists a draining instance, so only its pool's list records it."""
     group = (await farm.lab.get(NstanceShardGroup, "workers--a")).status
     assert victim.provider_id in group.provider_ids

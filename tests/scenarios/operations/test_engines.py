@@ -131,9 +131,7 @@ async def settle_in(shop: EngineShop, namespace: str) -> None:
     await shop.lab.client.replace(ApplicationInstance.decode({**made, "status": status}), subresource="status")
 
 
-async def test_x6_a_namespace_that_was_made_again_does_not_restore_the_backup_of_the_former_tenant(
-    shop: EngineShop,
-) -> None:
+async def test_x6_recreated_namespace_does_not_restore_the_former_tenants_backup(shop: EngineShop) -> None:
     await shop.open(everywhere=True)
     lab = shop.lab
     await settle_in(shop, "tenant")
@@ -178,7 +176,7 @@ async def test_a_backup_waits_for_its_location_and_starts_when_that_is_available
     await shop.until("backup", SUCCEEDED)
 
 
-async def test_a_snapshot_class_is_waited_for_and_named_to_velero_by_its_driver(shop: EngineShop) -> None:
+async def test_snapshot_class_is_awaited_and_passed_to_velero_by_its_driver(shop: EngineShop) -> None:
     await shop.open()
     await install_crds(shop.lab.client, [SNAPSHOTS])
     await shop.backup(csiSnapshotClassName="fast")
@@ -192,7 +190,7 @@ async def test_a_snapshot_class_is_waited_for_and_named_to_velero_by_its_driver(
     assert made.metadata.annotation("velero.io/csi-volumesnapshot-class_ebs.csi.aws.com") == "fast"
 
 
-async def test_operations_wait_for_engines_that_are_not_installed_and_start_when_they_are(shop: EngineShop) -> None:
+async def test_operations_wait_for_missing_engines_and_start_after_their_installation(shop: EngineShop) -> None:
     await shop.open(engines=False)
     await shop.backup()
     await shop.runbook()
@@ -219,7 +217,7 @@ async def test_partial_failures_fail_the_operation_unless_they_are_tolerated(sho
     assert tolerated.status.outputs["errors"] == "2"
 
 
-async def test_a_backup_that_has_begun_ends_in_its_own_way_after_a_cancel(shop: EngineShop) -> None:
+async def test_started_backup_ends_in_its_own_way_after_a_cancel(shop: EngineShop) -> None:
     await shop.open()
     await shop.backup()
     await shop.child_is("Backup", "backup", in_phase("InProgress"))
@@ -243,7 +241,7 @@ async def test_a_queued_backup_is_deleted_by_a_cancel_and_leaves_nothing(shop: E
     assert queued.name not in shop.velero.names
 
 
-async def test_a_server_that_is_killed_fails_the_running_backup_and_keeps_the_queued_one(shop: EngineShop) -> None:
+async def test_killed_server_fails_the_running_backup_and_keeps_the_queued_backup(shop: EngineShop) -> None:
     await shop.open()
     shop.velero.seconds[shop.lab.namespace] = 10
     await shop.backup("running")
@@ -273,7 +271,7 @@ async def test_a_finished_backup_that_vanishes_and_returns_changes_nothing(shop:
     assert (await shop.get("backup")).metadata.resource_version == done.metadata.resource_version
 
 
-async def test_deleting_an_operation_whose_backup_runs_waits_for_the_end_and_keeps_the_backup(shop: EngineShop) -> None:
+async def test_deleted_operation_waits_for_its_running_backup_and_keeps_the_backup(shop: EngineShop) -> None:
     await shop.open()
     await shop.backup()
     made = await shop.child_is("Backup", "backup", in_phase("InProgress"))
@@ -297,7 +295,7 @@ async def test_a_runbook_succeeds_with_the_outputs_of_its_workflow(shop: EngineS
     assert [owner.uid for owner in made.metadata.owner_references] == [done.metadata.uid]
 
 
-async def test_a_workflow_that_waits_for_a_person_blocks_its_operation_until_it_is_resumed(shop: EngineShop) -> None:
+async def test_workflow_that_waits_for_a_person_blocks_its_operation_until_resumed(shop: EngineShop) -> None:
     await shop.open()
     shop.argo.steps["runbook"] = (Step("check"), Step("approve", suspend=True), Step("upgrade"))
     await shop.runbook()
@@ -325,7 +323,7 @@ async def test_a_cancelled_workflow_is_shut_down_also_if_it_is_suspended(shop: E
     assert (spec["shutdown"], "suspend" in spec) == ("Stop", False)
 
 
-async def test_a_workflow_that_succeeds_in_spite_of_its_shutdown_makes_the_operation_succeed(shop: EngineShop) -> None:
+async def test_workflow_that_succeeds_despite_its_shutdown_ends_its_operation_in_success(shop: EngineShop) -> None:
     await shop.open()
     shop.argo.kill_lost = True
     shop.argo.steps["runbook"] = (Step("check", seconds=10),)
@@ -364,7 +362,7 @@ async def test_a_failed_step_is_named_by_the_operation(shop: EngineShop) -> None
 # --- VolSync -------------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_volume_is_copied_and_its_errors_of_a_moment_are_not_shown(shop: EngineShop) -> None:
+async def test_volume_is_copied_and_its_transient_errors_are_not_shown(shop: EngineShop) -> None:
     await shop.open()
     await shop.replicate()
     done = await shop.until("copy", SUCCEEDED)
@@ -429,7 +427,7 @@ async def test_a_mover_that_heals_in_time_makes_the_operation_succeed(shop: Engi
     await shop.until("copy", SUCCEEDED)
 
 
-async def test_a_missing_volume_is_named_and_the_run_goes_on_once_it_is_there(shop: EngineShop) -> None:
+async def test_missing_volume_is_named_and_the_run_continues_once_it_exists(shop: EngineShop) -> None:
     await shop.open()
     shop.volsync.missing_volumes.add("data")
     await shop.replicate()

@@ -89,7 +89,7 @@ async def test_an_upgrade_that_fails_in_helm_fails_with_its_reason(apps: Apps) -
     assert found.condition("Failed").reason == "HelmReleaseFailed"
 
 
-async def test_of_two_upgrades_the_second_waits_and_starts_from_the_result_of_the_first(apps: Apps) -> None:
+async def test_second_upgrade_waits_and_starts_from_the_first_upgrades_result(apps: Apps) -> None:
     await upgrade(apps, "first", targetVersion="1.1.0")
     await apps.lab.until(Operation, "first", lambda found: found.status.started_at is not None)
     await upgrade(apps, "second", targetVersion="1.3.0")
@@ -213,9 +213,7 @@ ENDS = {"timeout": ("Failed", "Timeout"), "cancel": ("Cancelled", "UserCancelled
 
 @pytest.mark.parametrize("why", ["no such tag", "suspended"])
 @pytest.mark.parametrize("by", ENDS)
-async def test_an_upgrade_whose_release_never_settles_ends_and_the_restore_behind_it_starts(
-    lab: Lab, by: str, why: str
-) -> None:
+async def test_upgrade_that_never_settles_ends_and_the_waiting_restore_starts(lab: Lab, by: str, why: str) -> None:
     """A version that the OCI registry does not have, with endless retries of Flux, and a release that was suspended by hand."""
     given: dict[str, Any] = {"targetVersion": NO_SUCH, **({"valuesPatch": {"a": 1}} if why == "suspended" else {})}
     async with AsyncExitStack() as stack:
@@ -295,7 +293,7 @@ async def release_shows(lab: Lab, *, history: bool = False, **conditions: tuple[
     await lab.settled()
 
 
-async def test_a_cancelled_upgrade_waits_for_the_action_of_helm_and_reports_its_end(lab: Lab) -> None:
+async def test_cancelled_upgrade_waits_for_the_helm_action_and_reports_its_end(lab: Lab) -> None:
     async with AsyncExitStack() as stack:
         await acting(lab, stack)
         await asyncio.sleep(200)
@@ -308,14 +306,14 @@ async def test_a_cancelled_upgrade_waits_for_the_action_of_helm_and_reports_its_
         await lab.until(Operation, "up", phase("Succeeded"))
 
 
-async def test_a_cancelled_upgrade_waits_no_longer_than_the_action_of_helm_may_take(lab: Lab) -> None:
+async def test_cancelled_upgrade_waits_at_most_for_the_helm_action_timeout(lab: Lab) -> None:
     async with AsyncExitStack() as stack:
         await acting(lab, stack)
         found = await lab.until(Operation, "up", phase("Cancelled"), timeout=400)
         assert "keeps the edit" in found.condition("Cancelled").message
 
 
-async def test_an_upgrade_that_may_not_edit_its_target_gives_its_turn_back_and_goes_on_once_it_may(apps: Apps) -> None:
+async def test_upgrade_without_the_right_to_its_target_waits_and_releases_its_lease(apps: Apps) -> None:
     text = 'applicationinstances "shop" is forbidden: User "konverge" cannot patch resource "applicationinstances" in API group "apps.vworkspace.io"'
     match = Match(verbs=("patch",), resources=("applicationinstances.apps.vworkspace.io",))
     refused = Rule(match, Refuse(status=403, reason="Forbidden", message=text))

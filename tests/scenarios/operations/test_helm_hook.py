@@ -51,7 +51,7 @@ async def test_the_hook_is_cloned_without_what_ties_it_to_helm(ops: Operations) 
         ("elsewhere", "PreconditionFailed"),
     ],
 )
-async def test_a_hook_that_cannot_be_run_fails_without_a_job_and_without_a_value(
+async def test_hook_that_cannot_run_fails_without_a_job_and_without_values(
     ops: Operations, hook: str, reason: str
 ) -> None:
     await start(ops)

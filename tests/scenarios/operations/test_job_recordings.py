@@ -83,7 +83,7 @@ def test_only_the_last_condition_of_a_recording_is_an_end(scenario: str) -> None
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_a_job_that_has_begun_is_never_pending_again_unless_it_is_suspended(scenario: str) -> None:
+def test_started_job_is_never_pending_again_unless_suspended(scenario: str) -> None:
     seen = states(scenario)
     begun = [state for state, _ in seen].index("Running")
     back = {reason for state, reason in seen[begun:] if state == "Accepted"}

@@ -80,9 +80,7 @@ DENIED = (
 
 
 @pytest.mark.scenario(quick=30)
-async def test_two_operations_without_the_right_to_their_jobs_give_their_turns_back_and_run_one_after_the_other_later(
-    lab: Lab,
-) -> None:
+async def test_two_operations_without_job_rights_release_their_leases_and_run_later(lab: Lab) -> None:
     ops = await start(lab)
     refuse = Refuse(status=403, reason="Forbidden", message=DENIED)
     denied = Rule(Match(verbs=("create",), resources=("jobs.batch",), user_agent="konverge*"), refuse)

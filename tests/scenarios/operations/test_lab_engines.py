@@ -85,7 +85,7 @@ async def test_a_backup_is_made_and_its_operation_is_deleted(lab: Lab) -> None:
 
 
 @pytest.mark.scenario(quick=FEW)
-async def test_a_workflow_is_cancelled_while_it_waits_for_a_person_and_its_operation_is_deleted(lab: Lab) -> None:
+async def test_workflow_is_cancelled_during_a_manual_step_and_its_operation_deleted(lab: Lab) -> None:
     ops, argo, _ = await start(lab)
     argo.steps["runbook"] = (Step("approve", suspend=True),)
     await ops.create("ask", "Runbook", "workflow", parameters={"workflowTemplate": "runbook"})
@@ -97,7 +97,7 @@ async def test_a_workflow_is_cancelled_while_it_waits_for_a_person_and_its_opera
 
 
 @pytest.mark.scenario(quick=FEW)
-async def test_a_copy_whose_mover_fails_is_given_up_and_its_operation_is_deleted(lab: Lab) -> None:
+async def test_copy_with_a_failing_mover_times_out_and_its_operation_is_deleted(lab: Lab) -> None:
     ops, _, volsync = await start(lab)
     volsync.failing["data"] = "Fatal"
     given = {"pvc": "data", "repository": {"secretName": "repo"}, "retrySeconds": 5}
@@ -119,7 +119,7 @@ async def test_a_restore_follows_the_backup_that_it_takes(lab: Lab) -> None:
 
 
 @pytest.mark.scenario(quick=FEW)
-async def test_a_restore_by_one_engine_waits_for_a_backup_by_another_and_holds_up_the_next_backup(lab: Lab) -> None:
+async def test_restore_waits_for_another_engines_backup_and_blocks_the_next_backup(lab: Lab) -> None:
     ops, _, _ = await start(lab)
     given = {"pvc": "data", "repository": {"secretName": "repo"}}
     await ops.create("nightly", "Backup", "velero", parameters={})

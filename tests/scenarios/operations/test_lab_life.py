@@ -78,7 +78,7 @@ def _said(found: Operation) -> str:
 
 
 @pytest.mark.scenario(quick=FEW)
-async def test_finished_operations_go_when_their_time_has_passed_or_enough_younger_ones_have_ended(lab: Lab) -> None:
+async def test_finished_operations_are_deleted_after_their_ttl_or_by_history_limit(lab: Lab) -> None:
     ops = await start(lab, FREE.model_copy(update={"history_limit": 1}))
     await ops.create("short", "Backup", ttlSecondsAfterFinished=20)
     await lab.until_gone(Operation, "short", timeout=120)
@@ -139,7 +139,7 @@ async def test_an_upgrade_changes_the_instance_once_and_the_version_stays(lab: L
 
 
 @pytest.mark.scenario(quick=FEW)
-async def test_an_upgrade_whose_chart_never_comes_is_cancelled_and_the_next_one_starts(lab: Lab) -> None:
+async def test_upgrade_whose_chart_never_loads_is_cancelled_and_next_upgrade_starts(lab: Lab) -> None:
     world = World()
     registry = {"sourceType": "oci", "url": "oci://charts.example.com"}
     await start_helm(lab, world, chart=registry, settled_types=frozenset())

@@ -105,7 +105,7 @@ async def test_the_digest_to_approve_is_shown_whatever_else_blocks(ops: Operatio
     assert "spec.approvals.claim" in found.condition("Blocked").message
 
 
-async def test_a_target_that_does_not_offer_the_engine_is_named_with_the_annotation_to_write(ops: Operations) -> None:
+async def test_target_without_the_engine_is_named_with_the_annotation_to_write(ops: Operations) -> None:
     await ops.start()
     await ops.target(offers={"backup": "velero"})
     await ops.create()
@@ -113,7 +113,7 @@ async def test_a_target_that_does_not_offer_the_engine_is_named_with_the_annotat
     assert "ops.vworkspace.io/runcommand=job" in found.condition("Accepted").message
 
 
-async def test_an_engine_that_does_not_exist_here_fails_the_operation_and_names_those_that_do(ops: Operations) -> None:
+async def test_unknown_engine_fails_the_operation_and_lists_the_known_engines(ops: Operations) -> None:
     await ops.start()
     await ops.target()
     await ops.create("run", "Backup", "job")
@@ -320,9 +320,7 @@ async def test_an_operation_past_its_deadline_is_stopped_and_failed(ops: Operati
     assert "60 s" in found.condition("Failed").message
 
 
-async def test_a_process_whose_clock_is_a_day_behind_keeps_the_deadline_of_an_operation_that_another_one_started(
-    ops: Operations,
-) -> None:
+async def test_process_with_a_clock_behind_keeps_the_deadline_of_another_process(ops: Operations) -> None:
     await ops.start()
     await ops.target()
     await ops.create(timeoutSeconds=60)
@@ -340,7 +338,7 @@ async def test_a_process_whose_clock_is_a_day_behind_keeps_the_deadline_of_an_op
 
 
 @pytest.mark.parametrize("status", [403, 409, 429, 500, 503, 504])
-async def test_an_api_error_while_the_object_is_made_is_retried_and_does_not_end_the_operation(
+async def test_api_error_at_object_creation_is_retried_without_ending_the_operation(
     ops: Operations, status: int
 ) -> None:
     await ops.start()
@@ -358,9 +356,7 @@ async def test_an_api_error_while_the_object_is_made_is_retried_and_does_not_end
 # --- the engine's object is lost ---------------------------------------------------------------------------------------------------
 
 
-async def test_an_operation_whose_object_may_have_been_made_and_removed_does_not_say_that_it_was_deleted(
-    ops: Operations,
-) -> None:
+async def test_lost_engine_object_is_not_reported_as_deleted(ops: Operations) -> None:
     await ops.start(FREE.model_copy(update={"job_ttl": timedelta(minutes=20)}))
     await ops.target()
     ops.lab.server.faults.add(
@@ -386,7 +382,7 @@ async def test_a_lost_object_fails_the_operation_after_the_grace_time(ops: Opera
     assert list(await ops.lab.client.list(JOB, ops.lab.namespace)) == []
 
 
-async def test_an_operation_that_was_made_anew_under_its_name_has_an_object_of_its_own(ops: Operations) -> None:
+async def test_operation_recreated_under_its_name_has_an_object_of_its_own(ops: Operations) -> None:
     await ops.start()
     await ops.create()
     await ops.target()
@@ -399,7 +395,7 @@ async def test_an_operation_that_was_made_anew_under_its_name_has_an_object_of_i
     assert (await ops.job_of()).name != job.name
 
 
-async def test_an_object_of_the_same_name_that_is_not_ours_is_not_taken_over(ops: Operations) -> None:
+async def test_foreign_object_of_the_same_name_is_not_adopted(ops: Operations) -> None:
     await ops.start()
     made = await ops.create()
     name = f"run-{hashlib.sha256(made.metadata.uid.encode()).hexdigest()[:10]}"

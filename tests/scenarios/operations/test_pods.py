@@ -90,7 +90,7 @@ CAUSES: dict[str, tuple[dict[str, Any] | None, tuple[str, str] | None, str]] = {
 
 
 @pytest.mark.parametrize("case", CAUSES)
-async def test_the_cause_of_a_job_without_pods_is_in_running_within_a_minute(ops: Operations, case: str) -> None:
+async def test_cause_of_a_job_without_pods_is_in_running_within_a_minute(ops: Operations, case: str) -> None:
     status, warning, word = CAUSES[case]
     lab = ops.lab
     await ops.start()

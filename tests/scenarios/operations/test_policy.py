@@ -48,7 +48,7 @@ def message(found: Operation, type_: str = "Blocked") -> str:
     return condition.message
 
 
-async def test_an_upgrade_waits_for_the_window_of_its_target_and_starts_when_it_opens(lab: Lab) -> None:
+async def test_upgrade_waits_for_the_window_of_its_target_to_open(lab: Lab) -> None:
     here = await start(lab)
     await target(lab, times(timedelta(hours=5)))
     await here.create("up", "Upgrade")
@@ -120,7 +120,7 @@ async def test_a_changed_window_of_the_namespace_is_read_within_ten_minutes(lab:
     await lab.until(Operation, "up", has_object, timeout=700)
 
 
-async def test_an_unreadable_window_lets_nothing_start_and_the_condition_says_what_to_write(lab: Lab) -> None:
+async def test_unreadable_window_blocks_every_start_and_the_condition_names_the_format(lab: Lab) -> None:
     here = await start(lab)
     await target(lab, "0 22 * * 6")
     await here.create("up", "Upgrade")

@@ -68,7 +68,7 @@ OF_EACH: list[Any] = [
 
 
 @pytest.mark.parametrize(("kind_name", "resource", "group", "create"), OF_EACH)
-async def test_an_operation_whose_object_may_not_be_read_gives_its_turn_back_and_makes_one_object_later(
+async def test_operation_without_read_rights_releases_its_lease_and_creates_one_object_later(
     shop: EngineShop, kind_name: str, resource: str, group: str, create: Create
 ) -> None:
     denied = deny(shop.lab, "get", resource, group)
@@ -89,7 +89,7 @@ async def test_an_operation_whose_object_may_not_be_read_gives_its_turn_back_and
     assert len(await made_by(shop, made, KINDS[kind_name])) == 1
 
 
-async def test_another_operation_of_the_target_runs_while_one_may_not_read_its_object(shop: EngineShop) -> None:
+async def test_another_operation_runs_while_an_operation_lacks_read_rights(shop: EngineShop) -> None:
     deny(shop.lab, "get", *BACKUPS)
     await shop.backup()
     await shop.until("backup", LACKING)
@@ -113,7 +113,7 @@ async def claimed_by_an_earlier_process(shop: EngineShop, *, made: bool, days: i
     return operation
 
 
-async def test_an_object_that_an_earlier_process_made_is_found_without_the_right_to_get_it(shop: EngineShop) -> None:
+async def test_object_created_by_an_earlier_process_is_recognized_without_read_rights(shop: EngineShop) -> None:
     operation = await claimed_by_an_earlier_process(shop, made=True)
     deny(shop.lab, "get", *JOBS)
     await shop.restarted()
@@ -126,7 +126,7 @@ async def test_an_object_that_an_earlier_process_made_is_found_without_the_right
 
 
 @pytest.mark.parametrize("made", [True, False], ids=["its Job exists", "it has no Job"])
-async def test_an_operation_whose_object_may_exist_unseen_keeps_its_turn_and_says_so(
+async def test_operation_with_a_possible_unseen_object_keeps_its_lease_and_reports_it(
     shop: EngineShop, made: bool
 ) -> None:
     operation = await claimed_by_an_earlier_process(shop, made=made)
@@ -148,7 +148,7 @@ async def test_an_operation_whose_object_may_exist_unseen_keeps_its_turn_and_say
     assert await made_by(shop, operation, JOB) == [job.name]
 
 
-async def test_an_object_that_may_have_been_made_and_removed_again_is_not_made_a_second_time(shop: EngineShop) -> None:
+async def test_object_that_may_have_existed_is_not_created_a_second_time(shop: EngineShop) -> None:
     """A finished Job is kept for a day: later a list without the Job proves nothing."""
     operation = await claimed_by_an_earlier_process(shop, made=False, days=2)
     deny(shop.lab, "get", *JOBS)
@@ -160,7 +160,7 @@ async def test_an_object_that_may_have_been_made_and_removed_again_is_not_made_a
     assert await made_by(shop, operation, JOB) == []
 
 
-async def test_an_object_that_is_gone_from_the_cache_is_not_called_lost_before_it_may_be_read(shop: EngineShop) -> None:
+async def test_object_missing_from_the_cache_is_not_lost_before_a_read(shop: EngineShop) -> None:
     await command(shop)
     job = await shop.job_of()
     denied = deny(shop.lab, "get", *JOBS)
@@ -186,9 +186,7 @@ async def test_a_job_that_ends_is_seen_without_the_right_to_watch_jobs(shop: Eng
     assert len(denied) == 2
 
 
-async def test_an_operation_whose_engine_may_not_be_watched_takes_no_turn_and_starts_when_it_may(
-    shop: EngineShop,
-) -> None:
+async def test_operation_of_an_unwatchable_engine_waits_without_a_lease_until_allowed(shop: EngineShop) -> None:
     denied = [deny(shop.lab, verb, *BACKUPS) for verb in ("list", "watch")]
     await asyncio.sleep(1000)  # until the open watch ends
     await shop.backup()
@@ -201,9 +199,7 @@ async def test_an_operation_whose_engine_may_not_be_watched_takes_no_turn_and_st
     await shop.lab.until(Operation, "backup", SUCCEEDED, timeout=120)
 
 
-async def test_an_engine_that_may_not_be_listed_from_the_start_holds_back_its_own_operations_alone(
-    shop: EngineShop,
-) -> None:
+async def test_engine_that_may_not_be_listed_blocks_only_its_own_operations(shop: EngineShop) -> None:
     await shop.lab.stop()
     denied = [deny(shop.lab, verb, *BACKUPS) for verb in ("list", "watch")]
     await shop.restarted(wait=False)
@@ -217,7 +213,7 @@ async def test_an_engine_that_may_not_be_listed_from_the_start_holds_back_its_ow
     await shop.lab.until(Operation, "backup", SUCCEEDED, timeout=120)
 
 
-async def test_an_operation_that_has_to_stop_does_not_end_while_its_object_may_exist_unlisted(shop: EngineShop) -> None:
+async def test_stopping_operation_does_not_end_while_its_object_may_exist_unlisted(shop: EngineShop) -> None:
     """The first list is rejected, then fails: the kind may exist, so its object may be running."""
     await command(shop)
     job = await shop.run_job()
@@ -239,7 +235,7 @@ async def test_an_operation_that_has_to_stop_does_not_end_while_its_object_may_e
     await shop.lab.until(Operation, "run", shows("Running", "True", "Stopping"), timeout=120)
 
 
-async def test_an_end_in_the_cache_is_reported_although_the_last_write_may_not_be_read(shop: EngineShop) -> None:
+async def test_end_in_the_cache_is_reported_without_the_right_to_read(shop: EngineShop) -> None:
     """After a restart the age of an object's last write is read live; a missing right for this read blocks no hold."""
     shop.velero.seconds[shop.lab.namespace] = 36_000.0
     await shop.backup()

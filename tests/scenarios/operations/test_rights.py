@@ -34,7 +34,7 @@ async def shop(lab: Lab) -> AsyncIterator[EngineShop]:
         ("create", "backups", "velero.io", "create backups of API group velero.io"),
     ],
 )
-async def test_a_backup_without_a_right_names_it_and_starts_when_it_is_granted(
+async def test_backup_without_a_right_names_the_right_and_starts_once_granted(
     shop: EngineShop, verb: str, resource: str, group: str, words: str
 ) -> None:
     denied = deny(shop.lab, verb, resource, group)
@@ -52,7 +52,7 @@ async def test_a_backup_without_a_right_names_it_and_starts_when_it_is_granted(
     assert shows("Blocked", "False")(await shop.lab.get(Operation, "backup"))
 
 
-async def test_a_missing_right_of_velero_holds_back_no_other_operation_of_the_target(shop: EngineShop) -> None:
+async def test_missing_velero_right_blocks_no_other_operation_of_the_target(shop: EngineShop) -> None:
     deny(shop.lab, "get", "namespaces")
     await shop.restore("a-backup-that-does-not-exist")
     await shop.until("restore", LACKING)
@@ -70,7 +70,7 @@ async def test_readiness_names_the_right_that_an_operation_lacks(shop: EngineSho
     assert "namespaces" in str(shop.lab.manager.report())
 
 
-async def test_an_operation_whose_object_may_not_be_made_gives_its_turn_back_and_makes_one_object_later(
+async def test_operation_without_create_rights_releases_its_lease_and_creates_one_object_later(
     shop: EngineShop,
 ) -> None:
     """Once, however often the right is withdrawn: in the end the object exists, created by one request."""
@@ -93,7 +93,7 @@ async def test_an_operation_whose_object_may_not_be_made_gives_its_turn_back_and
     assert len([one for one in made if one.metadata.label(UID) == after.metadata.uid]) == 1
 
 
-async def test_an_own_entry_of_the_lease_that_is_old_is_written_anew_before_the_turn(lab: Lab) -> None:
+async def test_old_own_lease_entry_is_written_again_before_the_start(lab: Lab) -> None:
     """Another process may have read the entry as unconfirmed, and may be about to drop it."""
     ops = await Operations(lab).start(FREE.model_copy(update={"approval_types": frozenset({"RunCommand"})}))
     await ops.target()

@@ -45,7 +45,7 @@ async def test_x1_a_restore_waits_for_a_running_backup_and_starts_by_itself(ops:
     await ops.complete("restore")
 
 
-async def test_x2_nothing_leaves_a_terminal_phase_and_its_engine_is_not_called_again(ops: Operations) -> None:
+async def test_x2_operation_never_leaves_a_terminal_phase_or_calls_its_engine_again(ops: Operations) -> None:
     await ops.start(rows=JOBS_FOR_ALL)
     await ops.target()
     await ops.create("backup", "Backup")
@@ -82,7 +82,7 @@ async def test_x3_the_conflict_matrix_is_symmetric(ops: Operations, running: str
     assert await jobs(ops) == {"first"}
 
 
-async def test_x11_of_operations_created_together_one_starts_and_the_others_follow_in_order(ops: Operations) -> None:
+async def test_x11_simultaneous_operations_start_one_after_another_in_order(ops: Operations) -> None:
     await ops.start(rows=JOBS_FOR_ALL)
     await ops.target()
     names = [f"restore-{number}" for number in range(5)]
@@ -99,9 +99,7 @@ async def test_x11_of_operations_created_together_one_starts_and_the_others_foll
     assert uids == sorted(uids), "all have one creationTimestamp, so the UID decides"
 
 
-async def test_the_status_of_an_operation_in_line_is_written_as_often_for_the_last_as_for_the_third(
-    ops: Operations,
-) -> None:
+async def test_status_writes_of_a_queued_operation_do_not_depend_on_position(ops: Operations) -> None:
     writes: Counter[str] = Counter()
 
     def count(_call: Any, about: Any, _response: Any) -> None:
@@ -156,9 +154,7 @@ EDITED: tuple[str, ...] = (
 
 
 @pytest.mark.parametrize("holders", EDITED)
-async def test_a_lease_that_was_edited_by_hand_neither_stops_nor_starts_an_operation(
-    ops: Operations, holders: str
-) -> None:
+async def test_edited_lease_neither_stops_nor_starts_an_operation(ops: Operations, holders: str) -> None:
     await ops.start(rows=JOBS_FOR_ALL)
     await ops.target()
     await ops.create("first", "Restore")
@@ -173,9 +169,7 @@ async def test_a_lease_that_was_edited_by_hand_neither_stops_nor_starts_an_opera
 
 
 @pytest.mark.parametrize("since", ["x", "2999-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
-async def test_a_lease_that_names_an_operation_that_never_started_holds_up_no_other(
-    ops: Operations, since: str
-) -> None:
+async def test_lease_of_an_operation_that_never_started_blocks_no_other_operation(ops: Operations, since: str) -> None:
     await ops.start(FREE.model_copy(update={"approval_types": frozenset({"Upgrade"})}), rows=JOBS_FOR_ALL)
     await ops.target()
     older = await ops.create("older", "Upgrade")
@@ -237,7 +231,7 @@ async def test_an_operation_that_cannot_start_lets_a_younger_one_overtake(ops: O
     await ops.job_of("younger")
 
 
-async def test_a_job_that_ended_before_its_operation_saw_it_is_not_made_again(ops: Operations) -> None:
+async def test_job_that_ended_unseen_by_its_operation_is_not_created_again(ops: Operations) -> None:
     await ops.start()
     await ops.target()
     await ops.create()

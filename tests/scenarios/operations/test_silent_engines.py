@@ -109,9 +109,7 @@ async def test_an_operation_whose_controller_is_gone_says_that_nothing_moves_its
     assert (await shop.lab.get(Operation, "run")).metadata.resource_version == before, "a restart changes nothing"
 
 
-async def test_the_message_about_an_object_that_no_controller_has_seen_differs_from_one_about_a_silent_controller(
-    shop: EngineShop,
-) -> None:
+async def test_object_without_status_is_reported_as_seen_by_no_controller(shop: EngineShop) -> None:
     await shop.open()
     await shop.kill_engines()
     await shop.replicate("copy")
@@ -127,9 +125,7 @@ async def test_the_message_about_an_object_that_no_controller_has_seen_differs_f
 
 
 @pytest.mark.parametrize("work", ["velero", "velero-restore"])
-async def test_a_server_that_validates_its_location_is_waited_for_however_long_its_object_is_unwritten(
-    shop: EngineShop, work: str
-) -> None:
+async def test_server_that_validates_its_location_is_awaited_without_a_time_limit(shop: EngineShop, work: str) -> None:
     await begin(shop, work)
     await shop.cancel("run")
     await asyncio.sleep(4 * QUARTER)
@@ -138,7 +134,7 @@ async def test_a_server_that_validates_its_location_is_waited_for_however_long_i
     assert "not been written" not in running.message
 
 
-async def test_a_process_whose_clock_is_hours_ahead_waits_for_a_server_that_lives(shop: EngineShop) -> None:
+async def test_process_with_a_fast_clock_waits_for_a_live_server(shop: EngineShop) -> None:
     """For a process with a fast clock every write of another process and every validation of a location is hours old."""
     await begin(shop, "velero")
     await shop.cancel("run")

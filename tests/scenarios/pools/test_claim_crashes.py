@@ -59,7 +59,7 @@ async def bare(here: Clouds) -> None:
 
 
 @pytest.mark.parametrize("mode", [from_a_pool, by_reference, with_a_profile, bare])
-def test_a_claim_is_served_once_and_released_whichever_of_its_writes_the_process_dies_at(mode: Mode) -> None:
+def test_claim_is_served_and_released_once_despite_crashes_at_any_write(mode: Mode) -> None:
     async def life(lab: Lab) -> None:
         here = await guarded(lab).start()
         await mode(here)

@@ -39,7 +39,7 @@ async def write_status(here: Materials, status: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("scenario", ["created", "initdb-done", "own-secret"])
-async def test_no_recorded_status_lets_an_instance_go_on_and_a_healthy_one_does(lab: Lab, scenario: str) -> None:
+async def test_only_a_healthy_database_status_lets_an_instance_proceed(lab: Lab, scenario: str) -> None:
     here = Materials(lab)
     await here.start(databases=False)
     await here.create(redis=None, s3=None, persistence=None)
@@ -87,7 +87,7 @@ async def test_no_recorded_status_lets_an_instance_go_on_and_a_healthy_one_does(
         ({}, {"cnpg.io/reconciliationLoop": "disabled"}, "DatabasePaused", "Degraded"),
     ],
 )
-async def test_a_running_instance_whose_database_goes_wrong_is_degraded_and_heals_with_it(
+async def test_running_instance_is_degraded_while_its_database_is_unhealthy(
     lab: Lab, status: dict[str, Any], annotations: dict[str, str], reason: str, phase: str
 ) -> None:
     here = Materials(lab)

@@ -36,9 +36,7 @@ BLOCKED: Final[dict[str, tuple[str | None, dict[str, Any], str]]] = {
 
 
 @pytest.mark.parametrize("case", BLOCKED)
-async def test_a_blocked_nextcloud_says_why_with_one_warning_and_looks_again_within_a_minute(
-    clouds: Clouds, case: str
-) -> None:
+async def test_blocked_nextcloud_emits_one_warning_and_retries_within_a_minute(clouds: Clouds, case: str) -> None:
     tier, spec, reason = BLOCKED[case]
     here = await clouds.start()
     await here.instance("one")
@@ -63,9 +61,7 @@ SERVED: Final[dict[str, tuple[str | None, dict[str, Any], str, tuple[str, ...]]]
 
 
 @pytest.mark.parametrize("case", SERVED)
-async def test_a_served_nextcloud_says_how_with_a_normal_event_and_is_not_looked_at_without_a_reason(
-    clouds: Clouds, case: str
-) -> None:
+async def test_served_nextcloud_emits_a_normal_event_and_is_not_requeued(clouds: Clouds, case: str) -> None:
     tier, spec, reason, more = SERVED[case]
     here = await clouds.start()
     await here.profile(replicas=1)
@@ -116,9 +112,7 @@ async def test_an_edit_of_a_blocked_nextcloud_is_tried_at_once(clouds: Clouds, c
     assert (served.condition("InstanceAssigned").status, served.condition("InstanceAssigned").reason) == ("True", how)
 
 
-async def test_a_nextcloud_that_waits_for_its_profile_does_not_hold_up_others_and_has_its_place_again_afterwards(
-    clouds: Clouds,
-) -> None:
+async def test_nextcloud_without_its_profile_blocks_no_others_and_keeps_its_place(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.claim("old")
     await here.says("old", "False", "PoolExhausted")
@@ -140,9 +134,7 @@ async def test_a_nextcloud_that_waits_for_its_profile_does_not_hold_up_others_an
 
 
 @pytest.mark.parametrize("controller", [PoolsController.NEXTCLOUD, "stand-in"])
-async def test_each_new_value_of_the_annotation_causes_a_reconcile_and_the_same_value_none(
-    clouds: Clouds, controller: str
-) -> None:
+async def test_only_a_new_value_of_the_annotation_causes_a_reconcile(clouds: Clouds, controller: str) -> None:
     here = await clouds.start()
     await here.member("free", FREE)
     await here.claim(tier="small")

@@ -36,9 +36,7 @@ async def until_full(here: Family, replicas: int = 1) -> None:
 
 
 @pytest.mark.scenario(foreign=False, quick=FEW)
-async def test_p13_a_deleted_nextcloud_takes_its_instance_and_all_of_it_along_and_the_pool_is_full_again(
-    lab: Lab,
-) -> None:
+async def test_p13_deleted_nextcloud_removes_its_instance_and_the_pool_refills(lab: Lab) -> None:
     here = await whole_family(lab).start()
     order = TakenDownInOrder(lab, here.below.s3)
     lab.always.append(order)
@@ -62,9 +60,7 @@ async def test_p13_a_deleted_nextcloud_takes_its_instance_and_all_of_it_along_an
 
 
 @pytest.mark.scenario(foreign=False, quick=FEW)
-async def test_p14_with_retain_all_that_makes_the_data_readable_stays_and_the_next_nextcloud_gets_another_instance(
-    lab: Lab,
-) -> None:
+async def test_p14_retain_keeps_readable_data_and_next_nextcloud_gets_another_instance(lab: Lab) -> None:
     here = await whole_family(lab).start()
     await here.below.users_objects()
     await here.full_pool(policy="Retain")
@@ -87,9 +83,7 @@ async def test_p14_with_retain_all_that_makes_the_data_readable_stays_and_the_ne
 
 
 @pytest.mark.scenario(foreign=False, quick=FEW)
-async def test_a_deleted_pool_takes_its_spare_instances_with_their_databases_and_leaves_the_assigned_one(
-    lab: Lab,
-) -> None:
+async def test_deleted_pool_removes_spare_instances_with_databases_and_keeps_assigned_instances(lab: Lab) -> None:
     here = await whole_family(lab).start()
     await here.below.users_objects()
     await here.full_pool(policy="Retain", database={"type": "postgresql", "managed": True})
@@ -178,9 +172,7 @@ async def test_at_rest_the_whole_family_writes_nothing_in_ten_minutes(lab: Lab) 
     assert writes == []
 
 
-async def test_an_instance_that_is_bound_by_name_shows_its_steps_on_the_nextcloud_and_keeps_its_assignment(
-    lab: Lab,
-) -> None:
+async def test_instance_bound_by_name_shows_its_steps_and_keeps_its_assignment(lab: Lab) -> None:
     here = whole_family(lab)
     here.below.databases.stuck.add("*")
     await here.start()

@@ -38,7 +38,7 @@ async def apply(here: Clouds, document: dict[str, Any]) -> None:
     await here.lab.client.create(kind_of(found).decode(document))
 
 
-async def test_each_of_the_four_modes_of_the_guide_does_what_the_page_says(clouds: Clouds) -> None:
+async def test_each_of_the_four_modes_works_as_the_guide_describes(clouds: Clouds) -> None:
     here = await clouds.start()
     for document in EXAMPLES:
         if document["metadata"]["name"] == "by-reference":
@@ -70,9 +70,7 @@ def migration_patch(kind: str, words: dict[str, str]) -> dict[str, Any]:
     return patch
 
 
-async def test_an_instance_of_the_original_keeps_its_tenant_once_the_page_of_the_move_was_followed(
-    clouds: Clouds,
-) -> None:
+async def test_original_instance_keeps_its_tenant_after_the_documented_move(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.lab.stop()
     taken = {PoolsLabel.ASSIGNED: PoolsLabel.TRUE, "tier": "small"}
@@ -98,7 +96,7 @@ async def test_an_instance_of_the_original_keeps_its_tenant_once_the_page_of_the
     assert free.spec.claim_ref.name == "next"
 
 
-async def test_a_helm_release_of_the_original_is_handed_over_as_the_page_of_the_move_says(lab: Lab) -> None:
+async def test_helm_release_of_the_original_is_handed_over_as_documented(lab: Lab) -> None:
     here = await Materials(lab).start()
     await here.secret("their-admin", {"username": "admin", "password": "hunter2"})
     await here.secret("their-db", {"host": "percona", "database": "n", "user": "n", "password": "hunter2"})

@@ -91,7 +91,7 @@ async def test_a_vanilla_instance_needs_no_database_and_no_bucket(here: Material
     assert values["internalDatabase"] == {"enabled": True}
 
 
-async def test_an_instance_says_that_sqlite_has_no_use_for_what_its_spec_says_of_a_database(here: Materials) -> None:
+async def test_instance_with_sqlite_reports_that_its_database_settings_have_no_effect(here: Materials) -> None:
     await here.create(**{**PLAIN, "database": {"credentialsSecret": "db"}})
     said = (await here.phase("Ready")).condition("DatabaseReady")
     assert (said.reason, said.message.partition(":")[0]) == (
@@ -202,9 +202,7 @@ BACKUP: dict[str, Any] = {
 }
 
 
-async def test_an_instance_of_the_same_name_in_a_namespace_that_was_made_anew_does_not_meet_the_backups_of_the_former(
-    here: Materials,
-) -> None:
+async def test_instance_in_a_recreated_namespace_does_not_find_former_backups(here: Materials) -> None:
     copies = {"data": {"enabled": True, "bucket": "copies", "credentialsSecret": "s3-keys"}}
     backup = {**BACKUP, "s3": {**BACKUP["s3"], "credentialsSecret": "s3-keys"}}
     database = {"type": "postgresql", "managed": True, "deleteOnCleanup": True, "postgres": {"backup": backup}}
@@ -220,7 +218,7 @@ async def test_an_instance_of_the_same_name_in_a_namespace_that_was_made_anew_do
     assert not places[0] & places[1]
 
 
-async def test_the_annotation_for_maintenance_is_refused_by_a_condition_that_says_what_to_do(here: Materials) -> None:
+async def test_maintenance_annotation_is_rejected_by_a_condition_with_the_remedy(here: Materials) -> None:
     await here.create(**PLAIN)
     await here.phase("Ready")
     await here.lab.patch(NextcloudInstance, NAME, {"metadata": {"annotations": {RUN: "1"}}})
@@ -235,9 +233,7 @@ async def test_the_annotation_for_maintenance_is_refused_by_a_condition_that_say
     await here.until(lambda one: one.find_condition("MaintenanceRun") is None)
 
 
-async def test_each_new_value_of_the_annotation_for_a_reconcile_causes_one_and_the_same_value_none(
-    here: Materials,
-) -> None:
+async def test_only_a_new_value_of_the_reconcile_annotation_causes_a_reconcile(here: Materials) -> None:
     await here.create(**PLAIN)
     await here.phase("Ready")
     found: list[float] = []
@@ -252,7 +248,7 @@ async def test_each_new_value_of_the_annotation_for_a_reconcile_causes_one_and_t
     assert found[0] < found[1] == found[2]
 
 
-async def test_a_database_is_backed_up_on_a_schedule_and_a_failing_backup_is_reported(here: Materials) -> None:
+async def test_scheduled_database_backup_runs_and_its_failure_is_reported(here: Materials) -> None:
     postgres = {"type": "postgresql", "managed": True, "deleteOnCleanup": True, "postgres": {"backup": BACKUP}}
     await here.create(**{**PLAIN, "database": postgres})
     await here.reason("SecretsReady", "SecretMissing")
@@ -295,7 +291,7 @@ async def test_a_version_map_that_is_created_later_chooses_the_chart(here: Mater
     await here.lab.client.delete(NextcloudVersionMap, "map")
 
 
-async def test_a_cluster_without_the_kind_of_version_maps_takes_the_versions_of_the_settings(lab: Lab) -> None:
+async def test_cluster_without_version_maps_uses_the_versions_of_the_settings(lab: Lab) -> None:
     here = Materials(lab)
     here.settings = MaterialSettings(versions={"33.0.4": "7.4.0"})
     await here.start(without=[NextcloudVersionMap])
@@ -322,7 +318,7 @@ async def files_backed_up(here: Materials, **data: Any) -> NextcloudInstance:
     return instance
 
 
-async def test_the_files_are_copied_on_a_schedule_and_a_failing_copy_is_reported(here: Materials) -> None:
+async def test_scheduled_file_copy_runs_and_its_failure_is_reported(here: Materials) -> None:
     instance = await files_backed_up(here, schedule="15 3 * * *")
     assert instance.condition("BackupsReady").reason == "BackupsScheduled"
     job = await get(here, CRON_JOB, f"{NAME}-files")
@@ -350,7 +346,7 @@ async def test_the_copies_of_the_files_stay_unless_the_spec_gives_them_up(
     assert await here.left() == {"Secret/s3-keys", "Secret/safe-keys", "Bucket/safe"}
 
 
-async def test_copies_that_cannot_be_deleted_hold_the_deletion_and_say_what_to_do(here: Materials) -> None:
+async def test_copies_that_cannot_be_deleted_hold_the_deletion_with_a_remedy(here: Materials) -> None:
     await files_backed_up(here, deleteOnCleanup=True)
     await here.lab.client.delete(SECRET, "safe-keys", here.lab.namespace)
     await here.lab.delete(NextcloudInstance, NAME)
@@ -360,7 +356,7 @@ async def test_copies_that_cannot_be_deleted_hold_the_deletion_and_say_what_to_d
     await here.lab.until_gone(NextcloudInstance, NAME, timeout=3600)
 
 
-async def test_a_database_that_is_to_have_no_backups_any_more_loses_its_schedule(here: Materials) -> None:
+async def test_database_that_no_longer_needs_backups_loses_its_schedule(here: Materials) -> None:
     database = {"type": "postgresql", "managed": True, "postgres": {"backup": BACKUP}}
     await here.secret("dump-keys", {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "hunter2"})
     await here.create(**{**PLAIN, "database": database})
@@ -374,9 +370,7 @@ async def test_a_database_that_is_to_have_no_backups_any_more_loses_its_schedule
 SPARE = {"k8s.bnerd.com/pool": "small", "k8s.bnerd.com/assigned": "false"}
 
 
-async def test_a_member_of_a_pool_that_never_had_a_tenant_leaves_nothing_behind_even_with_retain(
-    here: Materials,
-) -> None:
+async def test_pool_member_without_a_tenant_leaves_nothing_even_with_retain(here: Materials) -> None:
     await here.create(labels=SPARE, policy="Retain", database={"type": "postgresql", "managed": True})
     await here.phase("Ready")
     await here.volume("chart-data", app_kubernetes_io__instance=NAME)
@@ -403,7 +397,7 @@ async def test_a_secret_or_volume_that_a_finalizer_holds_is_waited_for(here: Mat
     ("said", "setting", "expected"),
     [(None, True, True), (None, False, False), (False, True, False), (True, False, True)],
 )
-async def test_the_bucket_is_in_the_path_of_urls_if_the_spec_says_so_or_else_the_settings(
+async def test_bucket_path_style_follows_the_spec_or_else_the_settings(
     lab: Lab, said: bool | None, setting: bool, expected: bool
 ) -> None:
     here = Materials(lab)
@@ -480,7 +474,7 @@ async def test_a_bucket_that_the_spec_names_is_never_deleted(here: Materials) ->
     ("delete_on_cleanup", "owned", "kept"),
     [(None, False, True), (True, False, False), (False, False, True), (None, True, False), (False, True, True)],
 )
-async def test_a_database_goes_if_the_spec_says_so_or_else_with_its_namespace(
+async def test_database_is_deleted_by_its_spec_policy_or_with_its_namespace(
     here: Materials, delete_on_cleanup: bool | None, owned: bool, kept: bool
 ) -> None:
     await here.create(database={"type": "postgresql", "managed": True, "deleteOnCleanup": delete_on_cleanup}, s3=None)

@@ -45,7 +45,7 @@ async def started(lab: Lab, *kept: tuple[str, str, str]) -> Materials:
 
 
 @pytest.mark.scenario(quick=20)
-async def test_an_instance_is_made_while_s3_and_database_are_late_and_deleted_while_s3_is_down(lab: Lab) -> None:
+async def test_instance_is_created_despite_late_s3_and_deleted_despite_s3_failure(lab: Lab) -> None:
     lab.skip_plans(
         "nextcloudinstances*: recreate by hand *",
         why="a new instance does not take Secrets and database of one whose finalizer was removed",

@@ -44,9 +44,7 @@ async def test_a_pool_fills_up_and_a_claim_is_served_and_released(lab: Lab) -> N
 
 
 @pytest.mark.scenario(foreign=False, quick=20)
-async def test_a_pool_that_lacks_more_than_its_cap_never_creates_more_in_a_minute_whatever_takes_from_it(
-    lab: Lab,
-) -> None:
+async def test_pool_never_creates_more_than_its_cap_in_a_minute(lab: Lab) -> None:
     here = await guarded(lab, creates=2).start(settings=PoolSettings(creates_per_window=2))
     await here.pool(replicas=3)
     for name in ("a", "b"):
@@ -76,7 +74,7 @@ async def test_a_changed_profile_replaces_what_is_not_assigned(lab: Lab) -> None
 
 
 @pytest.mark.scenario(quick=30)
-async def test_a_nextcloud_with_a_profile_is_created_once_and_goes_with_its_instance(lab: Lab) -> None:
+async def test_nextcloud_with_a_profile_is_created_once_and_deleted_with_its_instance(lab: Lab) -> None:
     here = await guarded(lab).start()
     await here.profile(version="32")
     await here.claim("a", tier=None, profile="base", replicas=2)
@@ -144,7 +142,7 @@ class AtMostAQuarter:
 
 
 @pytest.mark.scenario(foreign=False, quick=20)
-async def test_a_profile_rolls_with_never_more_than_a_quarter_of_the_pool_missing(lab: Lab) -> None:
+async def test_profile_rollout_never_leaves_more_than_a_quarter_of_instances_missing(lab: Lab) -> None:
     here = await guarded(lab).start()
     lab.always.append(AtMostAQuarter(lab, 5))
     await here.profile(version="32")

@@ -301,7 +301,7 @@ async def test_adoption_records_what_the_label_selects_once(clouds: Clouds) -> N
     assert kept.metadata.labels == taken
 
 
-async def test_instance_in_the_status_that_was_never_bound_is_not_reported_as_deleted(clouds: Clouds) -> None:
+async def test_instance_in_the_status_without_binding_is_not_reported_deleted(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.lab.stop()
     await here.claim(tier=None)

@@ -45,7 +45,7 @@ async def test_a_pool_fills_up_once_its_namespace_is_listed(clouds: Clouds) -> N
     assert {one.namespace for one in await here.instances()} == {elsewhere}
 
 
-async def test_a_pool_keeps_the_instances_of_a_namespace_that_is_no_longer_listed(clouds: Clouds) -> None:
+async def test_pool_keeps_its_instances_of_a_namespace_removed_from_the_list(clouds: Clouds) -> None:
     here = await clouds.start(settings=PoolSettings(namespaces=("*",)))
     elsewhere = await here.lab.namespace_also("elsewhere")
     await here.pool(replicas=2, instanceNamespace=elsewhere)

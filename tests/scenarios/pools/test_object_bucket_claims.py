@@ -101,7 +101,7 @@ async def bound(lab: Lab) -> None:
     )
 
 
-async def test_a_bucket_is_ready_once_the_claim_is_bound_and_both_of_its_objects_exist(lab: Lab) -> None:
+async def test_bucket_is_ready_once_claim_is_bound_and_both_objects_exist(lab: Lab) -> None:
     await started(lab)
     await lab.create(Owner.new("nc-a", spec=OwnerSpec()))
     owner = await reported(lab, "BucketProvisioning")
@@ -130,7 +130,7 @@ async def test_a_removal_waits_until_the_provisioner_has_deleted_the_bucket(lab:
     await reported(lab, "Gone")
 
 
-async def test_a_claim_that_was_not_made_for_the_owner_is_neither_used_nor_deleted(lab: Lab) -> None:
+async def test_claim_of_another_owner_is_neither_used_nor_deleted(lab: Lab) -> None:
     await started(lab)
     claim = OBJECT_BUCKET_CLAIM.new("nc-a-s3", lab.namespace, spec={"bucketName": "theirs"})
     await lab.create(claim)
@@ -168,7 +168,7 @@ async def claims(lab: Lab) -> list[str]:
 
 
 @pytest.mark.scenario(foreign=False, quick=20)
-async def test_an_instance_takes_its_bucket_by_a_claim_and_gives_it_back_with_its_deletion(lab: Lab) -> None:
+async def test_instance_gets_its_bucket_by_a_claim_and_returns_it_at_deletion(lab: Lab) -> None:
     lab.may_differ(None, _forget, why="the name of a bucket has the UID, passwords are random, and Flux tells its past")
     here, provisioner = await with_claims(lab)
     await here.create(s3={"enabled": True}, backups=BACKUP)
@@ -206,9 +206,7 @@ async def test_a_retained_instance_keeps_its_claim_and_so_its_bucket(lab: Lab) -
     assert len(provisioner.buckets) == 1
 
 
-async def test_the_files_of_a_claimed_bucket_are_copied_with_the_keys_of_the_claim_whatever_secret_the_spec_names(
-    lab: Lab,
-) -> None:
+async def test_files_of_a_claimed_bucket_are_copied_with_the_claims_keys(lab: Lab) -> None:
     here, _ = await with_claims(lab)
     await here.create(s3=FULL["s3"], backups=BACKUP)
     await here.phase("Ready")
@@ -219,7 +217,7 @@ async def test_the_files_of_a_claimed_bucket_are_copied_with_the_keys_of_the_cla
     assert named["RCLONE_CONFIG_BACKUP_ACCESS_KEY_ID"] == "s3-keys"
 
 
-async def test_the_rules_of_the_chart_allow_every_request_of_an_instance_with_a_claim(lab: Lab) -> None:
+async def test_chart_rules_allow_every_request_of_an_instance_with_a_claim(lab: Lab) -> None:
     used: set[tuple[str, str, str]] = set()
 
     def note(_: Call, about: About, __: Response) -> None:

@@ -43,9 +43,7 @@ def mark(value: str | None) -> dict[str, dict[str, dict[str, str | None]]]:
 
 
 @pytest.mark.parametrize("policy", ["Delete", "Retain"])
-async def test_an_instance_whose_nextcloud_lost_its_finalizer_is_reclaimed_by_its_policy_after_a_grace_time(
-    clouds: Clouds, policy: str
-) -> None:
+async def test_instance_is_reclaimed_by_policy_if_its_nextcloud_lost_the_finalizer(clouds: Clouds, policy: str) -> None:
     here = await clouds.start()
     taken = await assigned(here, policy)
     await here.lab.stop()
@@ -70,9 +68,7 @@ async def test_an_instance_whose_nextcloud_lost_its_finalizer_is_reclaimed_by_it
 
 
 @pytest.mark.parametrize("text", ["9999-12-31T23:59:59Z", "soon"])
-async def test_a_mark_that_another_writer_put_into_the_future_or_made_unreadable_delays_the_end_by_the_grace_time_alone(
-    clouds: Clouds, text: str
-) -> None:
+async def test_edited_mark_delays_the_reclaim_by_at_most_the_grace_time(clouds: Clouds, text: str) -> None:
     here = await clouds.start()
     taken = await assigned(here)
     await here.lab.stop()
@@ -98,7 +94,7 @@ async def test_the_mark_of_an_instance_whose_nextcloud_is_there_is_taken_back(cl
 
 
 @pytest.mark.parametrize("process", ["runs on", "restarts behind the lock"])
-async def test_a_nextcloud_of_the_same_name_gets_an_instance_of_its_own_and_that_of_the_former_is_reclaimed(
+async def test_recreated_nextcloud_gets_its_own_instance_and_the_former_is_reclaimed(
     clouds: Clouds, process: str
 ) -> None:
     here = await clouds.start()

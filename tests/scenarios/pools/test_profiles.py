@@ -35,9 +35,7 @@ async def edit(here: Clouds, name: str = "base", **defaults: Any) -> None:
     await here.patch(NextcloudProfile, name, {"spec": {"defaults": defaults}}, "")
 
 
-async def test_the_template_stands_over_the_profile_and_the_familys_own_labels_are_not_taken_from_it(
-    clouds: Clouds,
-) -> None:
+async def test_template_overrides_the_profile_and_family_labels_cannot_be_changed(clouds: Clouds) -> None:
     here = await clouds.start(settings=PoolSettings(namespaces=("*",)))
     elsewhere = await here.lab.namespace_also("elsewhere")
     await here.profile(version="32", replicas=2, s3={"enabled": False, "region": "profile"}, apps=["calendar"])
@@ -84,7 +82,7 @@ async def test_a_changed_template_concerns_new_instances_alone(clouds: Clouds) -
     assert sorted((await versions(here)).values()) == ["32", "32", "33"]
 
 
-async def test_without_the_flag_a_changed_profile_is_recorded_and_only_new_instances_follow_it(clouds: Clouds) -> None:
+async def test_without_the_flag_only_new_instances_follow_a_changed_profile(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.profile(version="32")
     await here.pool(replicas=2, **NAMED)
@@ -132,9 +130,7 @@ async def test_a_swap_of_the_profile_by_name_replaces_unassigned_instances_at_on
 
 
 @pytest.mark.parametrize("replicas", [0, 1, 4])
-async def test_while_its_profile_is_missing_a_pool_neither_creates_nor_deletes_and_goes_on_once_it_is_there(
-    clouds: Clouds, replicas: int
-) -> None:
+async def test_pool_neither_creates_nor_deletes_while_its_profile_is_missing(clouds: Clouds, replicas: int) -> None:
     here = await clouds.start()
     await here.pool(replicas=2, **ROLLS)
     await here.pool_until("small", says("ProfileResolved", "False", "ProfileNotFound"))

@@ -31,7 +31,7 @@ from konverge_testing.loop import CLOCK_ERROR
 FREE = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, "tier": "small"}
 
 
-async def test_p1_a_pool_of_25_is_filled_in_three_windows_of_at_most_ten(clouds: Clouds) -> None:
+async def test_p1_pool_of_25_fills_in_three_windows_of_ten(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.pool(replicas=25)
     found = []
@@ -43,9 +43,7 @@ async def test_p1_a_pool_of_25_is_filled_in_three_windows_of_at_most_ten(clouds:
     assert (await here.filled()).status.ready == 25
 
 
-async def test_a_process_that_restarts_counts_the_creations_of_the_last_minute_whose_instances_are_gone(
-    clouds: Clouds,
-) -> None:
+async def test_restarted_process_counts_recent_creations_of_deleted_instances(clouds: Clouds) -> None:
     here = await clouds.start(ready=False, settings=PoolSettings(creates_per_window=3))
     here.lab.always.append(OneTenant(here.lab, creates=3))
     await here.pool(replicas=3)
@@ -64,7 +62,7 @@ async def test_a_process_that_restarts_counts_the_creations_of_the_last_minute_w
     assert len(await here.instances()) == 3
 
 
-async def test_creations_that_another_writer_recorded_for_the_future_do_not_stop_the_pool(clouds: Clouds) -> None:
+async def test_creations_recorded_for_the_future_by_others_do_not_stop_the_pool(clouds: Clouds) -> None:
     here = await clouds.start(settings=PoolSettings(creates_per_window=1))
     await here.pool(replicas=0)
     await asyncio.sleep(5)
@@ -79,9 +77,7 @@ async def test_creations_that_another_writer_recorded_for_the_future_do_not_stop
     assert made.name in {one.name for one in found.status.recent_creations or ()}
 
 
-async def test_a_process_whose_clock_is_a_day_slow_replaces_instances_after_a_change_of_the_profile_too(
-    clouds: Clouds,
-) -> None:
+async def test_process_with_a_slow_clock_replaces_instances_after_a_profile_change(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.profile(version="32")
     await here.pool(replicas=2, profileRef={"name": "base"}, lifecycle={"recreateOnProfileChange": True})
@@ -130,7 +126,7 @@ async def test_p3_of_two_claims_on_one_instance_one_gets_it(clouds: Clouds) -> N
     assert (instance.spec.claim_ref.uid, instance.spec.replicas) == (winner.uid, winner.spec.replicas)
 
 
-async def test_p3_of_two_claims_that_have_both_chosen_the_same_instance_the_first_write_wins(clouds: Clouds) -> None:
+async def test_p3_first_write_wins_between_claims_that_chose_the_same_instance(clouds: Clouds) -> None:
     here, lab = clouds, clouds.lab
     await here.start()
     await here.member("one", FREE)
@@ -180,7 +176,7 @@ async def test_two_processes_that_take_an_instance_for_the_same_claim_take_one(c
     assert (taken.name, taken.spec["replicas"]) == (served.status.instance_ref.name, 3)
 
 
-async def test_an_instance_that_fails_while_it_is_taken_is_left_for_the_next_one(clouds: Clouds) -> None:
+async def test_instance_that_fails_during_its_assignment_is_replaced_by_the_next(clouds: Clouds) -> None:
     here = await clouds.start(ready=False)
     for name in ("one", "two"):
         await here.member(name, FREE)
@@ -199,7 +195,7 @@ async def test_an_instance_that_fails_while_it_is_taken_is_left_for_the_next_one
     assert value("konverge_nextcloud_assignment_conflicts_total") == 1
 
 
-async def test_a_claim_that_got_a_second_instance_keeps_its_first_and_the_second_is_reclaimed(clouds: Clouds) -> None:
+async def test_claim_with_two_instances_keeps_the_first_and_second_is_reclaimed(clouds: Clouds) -> None:
     here = await clouds.start()
     here.lab.always.clear()  # the test itself gives the claim a second instance
     await here.member("an-older-one", {"tier": "other"})
@@ -249,7 +245,7 @@ async def test_p4_after_a_crash_behind_the_lock_the_same_instance_is_resumed(clo
     [("delete", 409, "Assigned", 1), ("patch", 404, "PoolExhausted", 0)],
     ids=["the-claim-comes-first", "the-pool-comes-first"],
 )
-async def test_p5_of_a_claim_and_a_pool_that_shrinks_the_first_write_wins(
+async def test_p5_first_write_wins_between_a_claim_and_a_shrinking_pool(
     clouds: Clouds, late: str, code: int, reason: str, left: int
 ) -> None:
     here = await clouds.start()
@@ -334,7 +330,7 @@ async def test_p8_a_nextcloud_that_names_nothing_gets_a_bare_instance(clouds: Cl
     assert instance.metadata.owner_references == ()
 
 
-async def test_an_instance_that_another_creates_under_the_name_of_a_new_one_is_not_taken_over(clouds: Clouds) -> None:
+async def test_foreign_instance_under_the_name_of_a_new_instance_is_not_adopted(clouds: Clouds) -> None:
     here = await clouds.start()
     # The claim has found its name free when the other instance is created.
     slow = Match(verbs=("patch",), resources=("nextcloudinstances.k8s.bnerd.com",))
@@ -351,7 +347,7 @@ async def test_an_instance_that_another_creates_under_the_name_of_a_new_one_is_n
     assert set(stored.labels or {}) == {"team"}
 
 
-async def test_a_profile_stands_below_what_the_tenant_sets_and_comes_back_where_he_removes_it(clouds: Clouds) -> None:
+async def test_tenant_fields_override_the_profile_until_the_tenant_removes_them(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.profile(replicas=2, s3={"enabled": True, "region": "profile"})
     await here.claim(tier=None, profile="base", s3={"region": "tenant"}, apps=["mail"])
@@ -372,7 +368,7 @@ async def test_a_profile_stands_below_what_the_tenant_sets_and_comes_back_where_
     assert instance.spec["replicas"] == 2
 
 
-async def test_p9_an_edit_of_the_tenants_fields_is_set_back_and_one_of_the_template_stays(clouds: Clouds) -> None:
+async def test_p9_edited_tenant_field_is_reverted_and_edited_template_field_stays(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.pool(replicas=1, template={"resources": {"requests": {"cpu": "1"}}})
     await here.filled()
@@ -396,9 +392,7 @@ async def test_p9_an_edit_of_the_tenants_fields_is_set_back_and_one_of_the_templ
     assert ".spec.ingress.host (edited by" in event.get("note")
 
 
-async def test_an_item_that_is_added_to_a_list_of_the_tenant_is_set_back_with_an_event_and_an_app_may_be_added(
-    clouds: Clouds,
-) -> None:
+async def test_item_added_to_a_tenant_list_is_reverted_except_for_apps(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.member("one", FREE, tenantHelm=True, serviceAccountName="installer")
     values = {"env": [{"name": "A", "value": "1"}]}
@@ -419,9 +413,7 @@ async def test_an_item_that_is_added_to_a_list_of_the_tenant_is_set_back_with_an
 
 
 @pytest.mark.parametrize("mode", ["pool", "reference"])
-async def test_a_field_that_the_tenant_removes_has_the_value_of_the_template_again_or_goes(
-    clouds: Clouds, mode: str
-) -> None:
+async def test_field_removed_by_the_tenant_returns_to_the_template_or_disappears(clouds: Clouds, mode: str) -> None:
     here = await clouds.start()
     template: dict[str, Any] = {
         "replicas": 1,
@@ -453,9 +445,7 @@ async def test_a_field_that_the_tenant_removes_has_the_value_of_the_template_aga
 
 
 @pytest.mark.parametrize("mode", ["pool", "reference"])
-async def test_an_instance_that_was_taken_before_its_spec_was_recorded_has_the_values_of_its_pool_from_then_on(
-    clouds: Clouds, mode: str
-) -> None:
+async def test_instance_taken_before_spec_recording_has_the_pools_values_from_then(clouds: Clouds, mode: str) -> None:
     here = await clouds.start()
     template: dict[str, Any] = {"apps": ["calendar"], "replicas": 1, "s3": {"enabled": False, "region": "here"}}
     if mode == "pool":
@@ -490,7 +480,7 @@ async def test_an_instance_that_was_taken_before_its_spec_was_recorded_has_the_v
     assert await here.events("DriftCorrected") == []
 
 
-async def test_a_bare_instance_records_no_spec_as_it_had_none_before_its_nextcloud(clouds: Clouds) -> None:
+async def test_bare_instance_records_no_spec_from_before_its_nextcloud(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.claim(tier=None, replicas=3)
     await here.says("main", "True", "Created")
@@ -501,9 +491,7 @@ async def test_a_bare_instance_records_no_spec_as_it_had_none_before_its_nextclo
     assert PoolsAnnotation.SPEC_BEFORE not in (await here.lab.get(NextcloudInstance, instance.name)).annotations
 
 
-async def test_a_spec_that_the_instance_cannot_have_with_the_fields_of_its_pool_is_reported_until_it_is_changed(
-    clouds: Clouds,
-) -> None:
+async def test_spec_that_conflicts_with_pool_fields_is_reported_until_changed(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.pool(template={"database": {"managed": True, "type": "postgresql"}})
     await here.filled()
@@ -584,7 +572,7 @@ async def test_p10_a_changed_profile_replaces_unassigned_instances_a_quarter_at_
     assert (await here.lab.get(NextcloudInstance, taken.name)).spec.version == "32"
 
 
-async def test_p11_the_first_look_at_a_profile_records_its_digest_and_deletes_nothing(clouds: Clouds) -> None:
+async def test_p11_first_observation_of_a_profile_records_its_digest_and_deletes_nothing(clouds: Clouds) -> None:
     here = await clouds.start()
     for number in range(3):
         await here.instance(f"old-{number}", {**FREE, PoolsLabel.POOL: "small"})
@@ -619,7 +607,7 @@ async def test_p12_what_is_too_old_is_replaced_and_assigned_instances_stay(cloud
     assert {one.name for one in await here.instances()} & (old | {taken.name}) == {taken.name}
 
 
-async def test_p13_with_delete_the_nextcloud_goes_after_its_instance_and_the_pool_is_full_again(clouds: Clouds) -> None:
+async def test_p13_with_delete_the_nextcloud_ends_after_its_instance_and_pool_refills(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.pool(replicas=1)
     await here.filled()
@@ -721,7 +709,7 @@ async def test_a_pool_that_is_deleted_takes_its_unassigned_instances_with_it(clo
     ],
     ids=["one-label", "two-labels-of-an-instance-with-many", "the-label-of-idle-instances"],
 )
-async def test_waiting_claims_are_served_in_the_order_of_their_age_as_soon_as_an_instance_is_ready(
+async def test_waiting_claims_are_served_by_age_once_an_instance_is_ready(
     clouds: Clouds, selector: dict[str, str], labels: dict[str, str]
 ) -> None:
     here = await clouds.start()
@@ -741,7 +729,7 @@ async def test_waiting_claims_are_served_in_the_order_of_their_age_as_soon_as_an
     assert served == ["c", "a", "b"]
 
 
-async def test_a_younger_claim_leaves_the_instance_to_an_older_one_that_is_slow_to_take_it(clouds: Clouds) -> None:
+async def test_younger_claim_leaves_the_instance_to_a_slow_older_claim(clouds: Clouds) -> None:
     here = await clouds.start(ready=False)
     await here.claim("old")
     await here.says("old", "False", "PoolExhausted")
@@ -773,7 +761,7 @@ async def test_failed_instances_are_replaced_more_and_more_slowly(clouds: Clouds
     assert (pool.condition("Ready").status, pool.condition("Ready").reason) == ("False", "Exhausted")
 
 
-async def test_a_spare_that_stays_degraded_is_replaced_and_one_that_recovers_in_time_is_not(clouds: Clouds) -> None:
+async def test_degraded_spare_is_replaced_unless_it_recovers_in_time(clouds: Clouds) -> None:
     here = await clouds.start(ready=False)
     await here.pool(replicas=2)
     await asyncio.sleep(1)
@@ -819,7 +807,7 @@ async def test_a_pool_whose_instances_are_refused_says_why_once(clouds: Clouds) 
     await here.filled()
 
 
-async def test_a_pool_whose_namespace_is_missing_says_so_and_fills_up_once_it_is_there(clouds: Clouds) -> None:
+async def test_pool_with_a_missing_namespace_reports_it_and_fills_up_later(clouds: Clouds) -> None:
     here = await clouds.start(settings=PoolSettings(namespaces=("later",)))
     await here.pool(replicas=2, instanceNamespace="later")
 
@@ -839,7 +827,7 @@ async def test_a_pool_whose_namespace_is_missing_says_so_and_fills_up_once_it_is
     assert [one.namespace for one in await here.instances()] == ["later", "later"]
 
 
-async def test_a_nextcloud_whose_instance_was_deleted_says_so_and_takes_no_other_one(clouds: Clouds) -> None:
+async def test_nextcloud_with_a_deleted_instance_reports_it_and_takes_no_other(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.pool(replicas=1)
     await here.filled()
@@ -855,9 +843,7 @@ async def test_a_nextcloud_whose_instance_was_deleted_says_so_and_takes_no_other
     )
 
 
-async def test_a_condition_that_the_instance_does_not_report_any_more_is_unknown_and_does_not_vanish(
-    clouds: Clouds,
-) -> None:
+async def test_condition_that_the_instance_no_longer_reports_becomes_unknown(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.member("one", FREE)
     await here.claim()
@@ -923,7 +909,7 @@ async def test_the_metrics_count_what_a_pool_and_its_claims_do(clouds: Clouds) -
     assert value("konverge_nextcloud_drift_corrections_total") == 1
 
 
-async def test_the_wait_of_a_claim_is_counted_once_though_its_status_is_written_twice(clouds: Clouds) -> None:
+async def test_wait_of_a_claim_is_counted_once_despite_two_status_writes(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.member("one", FREE)
     await here.lab.until(NextcloudInstance, "one", lambda found: found.status.phase == "Ready")

@@ -229,7 +229,7 @@ async def test_deletion_sends_no_ungranted_keys_of_copies(lab: Lab) -> None:
     assert {account for account in here.s3.accounts if account[0] == ENDPOINT} == set()
 
 
-async def test_keys_of_the_administrators_are_not_sent_to_the_server_of_a_tenant(lab: Lab) -> None:
+async def test_administrator_keys_are_not_sent_to_a_tenants_server(lab: Lab) -> None:
     here = await Materials(lab).start()
     await here.secret("own", VICTIM, tenant=TENANT)
     own = {"enabled": True, "endpoint": ENDPOINT, "credentialsSecret": "own"}

@@ -132,7 +132,7 @@ async def _said(here: Quotas, row: Asks | Says) -> None:
     assert (said.type, said.status, said.message) == ("Bound", "False", row.message)
 
 
-async def test_an_older_claim_without_a_pool_holds_its_place_in_an_ordered_queue(lab: Lab) -> None:
+async def test_older_claim_without_a_pool_keeps_its_place_in_ordered_queues(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b")
     await here.pool(hard={"requests.cpu": 4}, orderedQueue=True)
     await here.claim("a", "first", cpu=3)

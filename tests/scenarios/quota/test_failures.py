@@ -35,7 +35,7 @@ def failures(lab: Lab) -> int:
 
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("semantics", FORMS)
-async def test_a_claim_of_a_missing_pool_says_that_its_controller_failed_until_that_is_mended(
+async def test_claim_of_a_missing_pool_reports_its_failing_controller_until_fixed(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, semantics: Any, part: str
 ) -> None:
     break_part(lab, monkeypatch, part)
@@ -58,7 +58,7 @@ async def test_a_claim_of_a_missing_pool_says_that_its_controller_failed_until_t
 
 
 @pytest.mark.parametrize("part", ["decide_claim", "pool_facts"])
-async def test_a_pool_goes_on_to_write_the_statuses_of_its_claims_while_the_claim_controller_fails(
+async def test_pool_writes_statuses_of_its_claims_while_the_claim_controller_fails(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     here = await Quotas(lab).start("a")
@@ -79,7 +79,7 @@ async def test_a_pool_goes_on_to_write_the_statuses_of_its_claims_while_the_clai
     assert after.metadata.resource_version == before.metadata.resource_version
 
 
-async def test_a_bound_claim_of_a_dying_pool_is_deleted_with_it_though_the_claim_controller_fails(
+async def test_bound_claim_is_deleted_with_its_pool_despite_a_failing_claim_controller(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = await Quotas(lab).start("a")

@@ -54,7 +54,7 @@ async def test_x11_a_released_claim_moves_to_another_pool(lab: Lab) -> None:
 
 
 @pytest.mark.lab_on("memory")
-async def test_a_process_that_does_not_lead_any_more_shows_no_pool_and_no_claim(lab: Lab) -> None:
+async def test_former_leader_shows_no_pool_and_no_claim_in_metrics(lab: Lab) -> None:
     def shown() -> set[str]:
         return {
             one.name
@@ -119,7 +119,7 @@ async def test_x15_no_series_is_left_of_what_is_gone(lab: Lab) -> None:
 
 
 @pytest.mark.lab_on("memory")
-async def test_x17_a_hard_that_is_lowered_past_admission_is_reported_and_evicts_no_claim(lab: Lab) -> None:
+async def test_x17_hard_lowered_past_admission_is_reported_and_evicts_no_claim(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b")
     await here.pool()
     await here.claim("a", "c", cpu=4)
@@ -228,7 +228,7 @@ async def test_x28_of_claims_that_come_together_only_the_bad_ones_are_refused(la
 
 
 @pytest.mark.lab_on("memory")
-async def test_a_quota_that_does_not_get_through_hurts_its_namespace_alone_and_is_tried_again(lab: Lab) -> None:
+async def test_quota_that_cannot_be_written_affects_only_its_namespace_and_is_retried(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b")
     await here.pool()
     await here.grants("b", {})
@@ -245,7 +245,7 @@ async def test_a_quota_that_does_not_get_through_hurts_its_namespace_alone_and_i
 
 
 @pytest.mark.lab_on("memory")
-async def test_a_quota_is_applied_once_although_the_removal_of_foreign_keys_meets_a_conflict(lab: Lab) -> None:
+async def test_quota_is_applied_once_despite_a_conflict_at_foreign_key_removal(lab: Lab) -> None:
     here = await Quotas(lab).start("a")
     await here.pool()
     await here.grants("a", {})
@@ -264,7 +264,7 @@ async def test_a_quota_is_applied_once_although_the_removal_of_foreign_keys_meet
 
 
 @pytest.mark.lab_on("memory")
-async def test_a_conflict_at_a_quota_costs_no_claim_its_place_in_the_queue(lab: Lab) -> None:
+async def test_quota_conflict_costs_no_claim_its_place_in_the_queue(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b")
     await here.pool(hard={CPU: 4})
     await here.claim("a", "c", cpu=3)
@@ -281,7 +281,7 @@ async def test_a_conflict_at_a_quota_costs_no_claim_its_place_in_the_queue(lab: 
     await here.says("b", "alpha", "PoolExhausted")
 
 
-async def test_x29_pods_that_come_and_go_in_a_settled_pool_trigger_no_reconcile(lab: Lab) -> None:
+async def test_x29_changing_pods_in_a_settled_pool_trigger_no_reconcile(lab: Lab) -> None:
     here = await Quotas(lab).start("a")
     await here.pool()
     await here.claim("a", "c", cpu=4)
@@ -366,7 +366,7 @@ def _lease(where: str) -> Object:
 
 
 @pytest.mark.parametrize("sign", ["webhooks", "lease"])
-async def test_x30_the_family_does_not_start_beside_a_capsule_that_serves_these_kinds(lab: Lab, sign: str) -> None:
+async def test_x30_family_does_not_start_beside_capsule_with_these_kinds(lab: Lab, sign: str) -> None:
     made = await lab.client.create(_webhooks() if sign == "webhooks" else _lease(lab.namespace))
     manager = await lab.start(
         install, name="konverge", settings=ManagerSettings(namespace=None, strict=True), wait=False
@@ -385,7 +385,7 @@ async def test_x30_the_family_does_not_start_beside_a_capsule_that_serves_these_
     await here.spent({CPU: 0})
 
 
-async def test_the_family_starts_beside_a_capsule_that_is_gone_or_serves_other_kinds(lab: Lab) -> None:
+async def test_family_starts_beside_capsule_without_these_kinds_or_after_its_removal(lab: Lab) -> None:
     other = _webhooks().to_dict()
     other["metadata"]["name"] = f"other-{lab.namespace}"
     other["webhooks"][0]["rules"][0]["resources"] = ["tenants"]

@@ -67,7 +67,7 @@ async def test_a_released_claim_is_made_smaller_and_moves(lab: Lab) -> None:
 
 
 @pytest.mark.lab_on("memory")
-def test_x27_a_process_that_dies_at_any_write_of_a_release_and_a_move_leaves_nothing_held_twice() -> None:
+def test_x27_crash_at_any_write_of_release_or_move_allocates_nothing_twice() -> None:
     # A plan that recreates the claim changes which claim is served. Not all of these plans have the same end, but these plans do.
     reference = run(is_released_made_smaller_and_moved, Plan(name="reference"))
     assert reference.problems == []
@@ -175,7 +175,7 @@ async def test_a_claim_without_a_pool_finds_one(lab: Lab) -> None:
 
 
 @pytest.mark.scenario
-async def test_a_claim_without_a_pool_waits_in_one_queue_and_binds_in_the_pool_that_has_room_first(lab: Lab) -> None:
+async def test_claim_without_a_pool_binds_in_the_first_pool_with_room(lab: Lab) -> None:
     here = await guarded(lab).start("a", "b")
     lab.always.append(HeldByTheRule(lab, "q"))
     await here.pool("p", {CPU: 4}, orderedQueue=True)

@@ -144,7 +144,7 @@ async def test_x26_a_key_stays_in_the_quota_until_the_use_fits(lab: Lab) -> None
 
 
 @pytest.mark.lab_on("memory")
-async def test_x27_a_process_that_dies_between_release_and_credit_is_continued_by_the_next(lab: Lab) -> None:
+async def test_x27_crash_between_release_and_credit_is_finished_by_the_next_process(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b")
     await here.pool(defaultsZero=True)
     await here.claim("a", "c", cpu=4)
@@ -159,7 +159,7 @@ async def test_x27_a_process_that_dies_between_release_and_credit_is_continued_b
     await here.bound("b", "waits")
 
 
-async def test_a_pod_of_many_namespaces_at_once_never_gets_more_than_the_pool_has(lab: Lab) -> None:
+async def test_claims_of_many_namespaces_at_once_never_exceed_the_pool(lab: Lab) -> None:
     names = [f"n{number}" for number in range(8)]
     here = await Quotas(lab).start(*names)
     await here.pool(hard={CPU: 5}, defaultsZero=True)
@@ -209,7 +209,7 @@ async def test_a_selector_in_which_nothing_is_written_selects_nothing(lab: Lab) 
 
 @pytest.mark.lab_on("memory")
 @pytest.mark.parametrize("refusals", [0, 2], ids=["at once", "after the claim controller had its turn"])
-async def test_a_bound_claim_whose_record_was_lost_goes_with_a_pool_that_says_so(lab: Lab, refusals: int) -> None:
+async def test_bound_claim_with_a_lost_record_is_deleted_with_its_pool(lab: Lab, refusals: int) -> None:
     here = await Quotas(lab).start("a")
     await here.pool(deleteBoundResources=True)
     await here.claim("a", "c", cpu=3)
@@ -246,7 +246,7 @@ async def test_the_safety_predicate_of_the_lab_detects_a_double_allocation(lab: 
 
 @pytest.mark.lab_on("memory")
 @pytest.mark.parametrize("amount", ["1e100", "9" * 64, "1e400"])
-async def test_an_amount_that_got_past_admission_and_no_status_can_show_freezes_no_pool(lab: Lab, amount: str) -> None:
+async def test_amount_that_bypassed_admission_and_fits_no_status_blocks_no_pool(lab: Lab, amount: str) -> None:
     here = await Quotas(lab).start("a", "b")
     await here.pool()
     await here.claim("a", "huge", cpu=9)
@@ -280,7 +280,7 @@ async def test_two_hundred_unknown_resources_of_250_characters_leave_no_claim_bl
 
 
 @pytest.mark.lab_on("memory")
-async def test_claims_of_nothing_of_one_tenant_leave_room_in_a_pools_list_for_the_others(lab: Lab) -> None:
+async def test_empty_claims_of_one_tenant_leave_room_in_the_pools_list(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b", settings=QuotaSettings(max_claims=6, namespace_share=0.5))
     await here.pool()
     for number in range(6):
@@ -296,7 +296,7 @@ async def test_claims_of_nothing_of_one_tenant_leave_room_in_a_pools_list_for_th
     await here.bound("a", "c3")
 
 
-async def test_foreign_claims_of_no_namespace_in_a_pools_status_are_removed_and_the_pool_settles(lab: Lab) -> None:
+async def test_foreign_claims_without_a_namespace_are_removed_from_a_pools_status(lab: Lab) -> None:
     here = await Quotas(lab).start("a")
     await here.pool()
     await here.spent({CPU: 0})

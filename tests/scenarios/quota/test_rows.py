@@ -34,7 +34,7 @@ async def test_a_claim_is_bound_and_pods_are_let_in_up_to_it(lab: Lab) -> None:
     assert pool.condition("Exhausted").reason == "NoExhaustions"
 
 
-async def test_x13_an_amount_in_use_is_allocated_again_only_when_the_pods_are_gone(lab: Lab) -> None:
+async def test_x13_amount_in_use_is_reallocated_only_after_the_pods_end(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b")
     await here.pool(defaultsZero=True)
     await here.claim("a", "c", cpu=4)
@@ -65,7 +65,7 @@ async def test_x12_a_quota_that_was_changed_or_deleted_by_hand_is_restored(lab: 
     await here.grants("a", {CPU: 1})
 
 
-async def test_x23_a_claim_released_by_annotation_is_queued_again_when_it_is_edited(lab: Lab) -> None:
+async def test_x23_claim_released_by_annotation_is_queued_again_after_an_edit(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b")
     await here.pool()
     await here.claim("a", "c", cpu=3)
@@ -93,7 +93,7 @@ async def test_x07_a_resource_that_the_pool_gains_is_claimed_without_an_edit(lab
     await here.bound("a", "c")
 
 
-async def test_x18_one_changed_claim_takes_one_write_of_each_kind_and_one_event(lab: Lab) -> None:
+async def test_x18_changed_claim_takes_one_write_of_each_kind_and_one_event(lab: Lab) -> None:
     names = [f"n{number}" for number in range(20)]
     here = await Quotas(lab).start(*names)
     await here.pool(hard={CPU: 100})
@@ -145,7 +145,7 @@ async def test_x06_claims_survive_their_pool_without_a_reference_to_it(lab: Lab)
     assert (await lab.client.list(RESOURCE_QUOTA, here.ns("a"))).items == []
 
 
-async def test_bound_claims_go_with_a_pool_that_says_so_and_queued_ones_stay(lab: Lab) -> None:
+async def test_deletion_policy_of_a_pool_removes_bound_claims_and_keeps_queued_claims(lab: Lab) -> None:
     here = await Quotas(lab).start("a")
     await here.pool(deleteBoundResources=True)
     await here.claim("a", "c", cpu=3)
@@ -158,7 +158,7 @@ async def test_bound_claims_go_with_a_pool_that_says_so_and_queued_ones_stay(lab
     assert [claim.name for claim in (await lab.client.list(ResourcePoolClaim, here.ns("a"))).items] == ["queued"]
 
 
-async def test_x16_a_claim_without_a_pool_is_given_the_lowest_named_that_has_room(lab: Lab) -> None:
+async def test_x16_claim_without_a_pool_gets_first_pool_by_name_with_room(lab: Lab) -> None:
     here = await Quotas(lab).start("a")
     await here.pool("zebra", {CPU: 8})
     await here.pool("ant", {CPU: 2})
@@ -180,7 +180,7 @@ async def test_x16_a_claim_without_a_pool_is_given_the_lowest_named_that_has_roo
     await here.bound("a", "huge")
 
 
-async def test_a_namespace_that_leaves_loses_its_quota_and_finds_a_place_when_it_returns(lab: Lab) -> None:
+async def test_namespace_that_leaves_loses_its_quota_and_gets_it_back_on_return(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b")
     await here.pool()
     await here.claim("a", "c", cpu=3)

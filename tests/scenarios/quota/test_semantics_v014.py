@@ -58,7 +58,7 @@ async def test_an_unused_claim_is_made_smaller_for_one_that_waits(lab: Lab) -> N
     await here.spent({CPU: 4})
 
 
-async def test_a_claim_that_pods_use_cannot_be_edited_also_while_no_webhook_is_there(lab: Lab) -> None:
+async def test_claim_that_pods_use_is_immutable_even_without_a_webhook(lab: Lab) -> None:
     here = await started(lab, "a")
     await here.pool()
     await here.claim("a", "c", cpu=2)
@@ -86,9 +86,7 @@ async def test_x11_an_unused_claim_moves_to_another_pool(lab: Lab) -> None:
     assert claim.status.pool.name == "q"
 
 
-async def test_a_claim_that_cannot_be_served_says_ready_false_and_a_claim_without_a_pool_waits_in_a_queue(
-    lab: Lab,
-) -> None:
+async def test_unserved_claim_is_not_ready_and_claim_without_a_pool_waits(lab: Lab) -> None:
     here = await started(lab, "a")
     await here.claim("a", "lost", pool="nowhere", cpu=1)
     await here.tells("a", "lost", "Ready", "Failed", 'ResourcePool.capsule.clastix.io "nowhere" not found')
@@ -162,7 +160,7 @@ async def test_the_semantics_are_changed_and_changed_back_without_losing_anythin
         await here.spent({CPU: 3})
 
 
-async def test_conditions_that_a_newer_capsule_left_go_with_a_hand_over_to_the_older_semantics(lab: Lab) -> None:
+async def test_conditions_of_a_newer_capsule_are_removed_at_handover_to_older_semantics(lab: Lab) -> None:
     here = await Quotas(lab).start("a")
     await here.claim("a", "c", cpu=3)
     await here.says("a", "c", "Failed", "not found")
@@ -219,7 +217,7 @@ async def test_the_webhooks_refuse_what_changes_a_claim_in_use_with_a_403(lab: L
 
 
 @pytest.mark.parametrize("way", ["release", "pool", "namespace"])
-async def test_a_claim_in_use_goes_with_its_pool_or_namespace_and_when_it_is_released(lab: Lab, way: str) -> None:
+async def test_claim_in_use_is_deleted_with_pool_or_namespace_or_when_released(lab: Lab, way: str) -> None:
     here = await used(lab)
     if way == "release":
         await here.release("a", "c")

@@ -71,7 +71,7 @@ async def test_a_quota_without_owner_that_is_deleted_is_restored_within_a_second
     assert await restored(here, stored.metadata.uid) < AT_ONCE
 
 
-async def test_a_foreign_quota_of_that_name_is_not_touched_and_its_deletion_is_noticed_at_once(lab: Lab) -> None:
+async def test_foreign_quota_of_the_name_is_untouched_and_its_deletion_noticed(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b")
     stranger = RESOURCE_QUOTA.new(QUOTA, here.ns("a"), spec={"hard": {"pods": "1"}})
     await lab.client.create(stranger)
@@ -104,7 +104,7 @@ async def test_a_foreign_quota_with_the_label_of_the_pool_is_taken_over(lab: Lab
     await here.bound("a", "c")
 
 
-async def test_a_quota_without_owner_goes_with_the_namespace_that_leaves_and_with_the_pool(lab: Lab) -> None:
+async def test_quota_without_owner_is_deleted_with_the_pool_or_departed_namespace(lab: Lab) -> None:
     here = await with_a_bound_claim(lab)
     await lab.stop()
     await edit(here, {"metadata": {"ownerReferences": None}})
@@ -180,7 +180,7 @@ async def test_a_foreign_quota_is_not_restored_in_a_namespace_that_left(lab: Lab
 
 
 @pytest.mark.lab_on("memory")
-async def test_a_copy_of_a_quota_under_another_name_is_not_read_as_the_pools(lab: Lab) -> None:
+async def test_copy_of_a_quota_under_another_name_is_ignored(lab: Lab) -> None:
     here = await with_a_bound_claim(lab)
     stored = await here.get(RESOURCE_QUOTA, "a", QUOTA)
     [owner] = stored.to_dict()["metadata"]["ownerReferences"]

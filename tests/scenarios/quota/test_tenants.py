@@ -120,7 +120,7 @@ async def test_forged_claims_take_nothing_from_a_victim_and_name_nothing_of_it(
     await here.spent({CPU: 3})
 
 
-async def test_claim_that_is_owned_by_a_claim_of_another_namespace_is_collected_alone(lab: Lab) -> None:
+async def test_claim_owned_across_namespaces_is_collected_without_its_owner(lab: Lab) -> None:
     """The garbage collector deletes an object whose owner is in another namespace; the owner stays."""
     here, before = await beside_a_victim(lab)
     pool = await here.get(ResourcePool, "", "p")

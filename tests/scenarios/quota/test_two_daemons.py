@@ -113,9 +113,7 @@ async def test_two_daemons_without_election_never_exceed_a_pool(lab: Lab, seed: 
     ],
     ids=["its ResourceQuota", "its list of claims", "its look at the pool", "the status of its claim"],
 )
-async def test_a_second_daemon_does_not_grant_what_the_first_is_about_to_grant(
-    lab: Lab, late: Match, fight: bool
-) -> None:
+async def test_second_daemon_does_not_grant_an_amount_the_first_is_granting(lab: Lab, late: Match, fight: bool) -> None:
     if fight:  # for 20 s the first daemon treats the claim that it does not see as deleted
         lab.expects(Contested)
     here = await Quotas(lab).start("a", "b")

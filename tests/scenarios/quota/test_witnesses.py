@@ -69,7 +69,7 @@ async def test_a_wiped_claim_status_is_rebuilt_at_once(lab: Lab, part: str) -> N
     await here.spent({CPU: 2})
 
 
-async def test_a_claim_status_that_was_edited_to_a_lie_is_put_right_at_once(lab: Lab) -> None:
+async def test_claim_status_edited_to_a_false_value_is_corrected_at_once(lab: Lab) -> None:
     here = await Quotas(lab).start("a")
     await here.pool()
     await here.claim("a", "c", cpu=1)
@@ -81,7 +81,7 @@ async def test_a_claim_status_that_was_edited_to_a_lie_is_put_right_at_once(lab:
 
 
 @pytest.mark.parametrize("part", ["", "claims", "allocation"])
-async def test_a_wiped_pool_status_is_rebuilt_at_once_from_what_the_claims_say(lab: Lab, part: str) -> None:
+async def test_wiped_pool_status_is_rebuilt_at_once_from_its_claims(lab: Lab, part: str) -> None:
     here = await two_claims_and_an_older_one_that_waits(lab)
     lab.always.append(HeldByTheRule(lab))
     await wipe(here, ResourcePool, "", "p", part)
@@ -141,7 +141,7 @@ async def test_a_deleted_claim_that_a_finalizer_holds_does_not_say_bound(lab: La
     await here.spent({CPU: 4})
 
 
-async def test_a_default_that_is_lowered_while_pods_use_it_does_not_count_as_claimed(lab: Lab) -> None:
+async def test_default_lowered_while_pods_use_it_does_not_count_as_claimed(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b")
     await here.pool(defaults={CPU: 3})
     await here.claim("a", "c", cpu=1)

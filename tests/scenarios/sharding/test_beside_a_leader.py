@@ -18,7 +18,7 @@ async def nothing(_object: Any, _ctx: kv.Context[Any]) -> kv.Outcome:
     return kv.Done()
 
 
-async def test_work_that_is_not_shared_is_done_by_one_replica_and_goes_on_when_that_stops() -> None:
+async def test_unshared_work_is_done_by_one_replica_and_taken_over() -> None:
     ran: list[tuple[str, str]] = []
 
     def build(manager: kv.Manager) -> None:
@@ -73,7 +73,7 @@ async def test_a_manager_without_a_controller_to_share_does_not_start() -> None:
         replicas.replicas.clear()
 
 
-def test_the_rights_of_sharding_are_on_leases_and_on_the_objects_that_bear_stamps() -> None:
+def test_sharding_needs_rights_on_leases_and_on_stamped_objects() -> None:
     manager = kv.Manager("shop", settings=kv.ManagerSettings(sharding=HASH))
     manager.add(kv.Controller.of(CONFIG_MAP).sharded().reconciled_by(By(nothing)))
     manager.add(kv.Controller.of(SECRET).reconciled_by(By(nothing)))
@@ -91,7 +91,7 @@ def test_settings_with_which_a_ring_cannot_work_are_refused(wrong: dict[str, Any
         kv.ShardingSettings(**wrong)
 
 
-async def test_in_mode_leader_one_replica_has_all_objects_also_those_that_could_be_shared() -> None:
+async def test_in_mode_leader_one_replica_owns_shareable_objects_too() -> None:
     ran: list[str] = []
 
     def build(manager: kv.Manager) -> None:

@@ -45,7 +45,7 @@ async def test_a_replica_has_only_its_own_objects_in_its_cache() -> None:
             assert cached(replica) == {one for one, owner in owners.items() if owner == name}
 
 
-async def test_without_a_leader_objects_stay_with_their_owners_and_new_ones_wait_for_the_next_leader() -> None:
+async def test_without_a_leader_owners_keep_objects_and_new_objects_wait() -> None:
     async with Shards(sharding=COORDINATOR) as shards:
         await started(shards, "a", "b", "c")
         await shards.objects(12)
@@ -72,9 +72,7 @@ async def test_without_a_leader_objects_stay_with_their_owners_and_new_ones_wait
     [{"labels": {LABEL: None}}, {"labels": {LABEL: "nowhere"}}, {"annotations": {DRAIN_MARK: "nowhere"}}],
     ids=["no label", "a replica that there is not", "handed over to a replica that there is not"],
 )
-async def test_an_object_whose_label_was_changed_by_hand_during_its_reconcile_comes_back_and_does_not_count_as_deleted(
-    words: dict[str, Any],
-) -> None:
+async def test_object_relabelled_during_its_reconcile_keeps_its_owner_and_is_not_deleted(words: dict[str, Any]) -> None:
     async with Shards(sharding=COORDINATOR) as shards:
         await started(shards, "a", "b")
         await shards.objects(8)
@@ -96,9 +94,7 @@ async def test_an_object_whose_label_was_changed_by_hand_during_its_reconcile_co
         assert shards.overlaps() == []
 
 
-async def test_an_object_that_was_given_to_another_replica_by_hand_is_not_reconciled_there_while_its_owner_lives() -> (
-    None
-):
+async def test_object_relabelled_to_another_replica_stays_with_its_live_owner() -> None:
     async with Shards(sharding=COORDINATOR) as shards:
         await started(shards, "a", "b")
         await shards.objects(8)
@@ -132,7 +128,7 @@ async def test_at_rest_the_coordinator_writes_nothing() -> None:
 
 
 @pytest.mark.parametrize("value", [None, "nowhere"], ids=["removed", "replaced"])
-async def test_a_member_whose_lease_had_its_label_changed_by_hand_still_gets_objects(value: str | None) -> None:
+async def test_member_whose_lease_label_was_edited_still_gets_objects(value: str | None) -> None:
     async with Shards(sharding=COORDINATOR) as shards:
         await started(shards, "a", "b")
         for lease in await shards.client.list(LEASE, NAMESPACE, labels=f"{Label.SHARD_RING}=operator"):
@@ -213,7 +209,7 @@ def by_value(object_: Any) -> tuple[str, ...]:
     return (object_.data["data"]["value"],)
 
 
-async def test_a_controller_that_indexes_its_own_kind_sees_the_objects_of_all_replicas_and_reconciles_its_own() -> None:
+async def test_controller_that_indexes_its_own_kind_sees_objects_of_all_replicas() -> None:
     class Indexed(Shards):
         def _add(self, manager: kv.Manager) -> None:
             super()._add(manager)

@@ -64,7 +64,7 @@ async def counting(sharding: ShardingSettings, *names: str) -> AsyncIterator[Cou
 
 
 @MODES
-async def test_each_object_is_counted_by_one_replica_as_objects_change_and_replicas_come_and_go(
+async def test_each_object_is_counted_by_one_replica_while_objects_and_replicas_change(
     sharding: ShardingSettings,
 ) -> None:
     async with counting(sharding, "op-0", "op-1") as shards:
@@ -89,7 +89,7 @@ async def test_each_object_is_counted_by_one_replica_as_objects_change_and_repli
 
 
 @pytest.mark.parametrize("sharding", [HASH, COORDINATOR], ids=lambda one: one.mode)
-async def test_a_replica_that_is_cut_off_counts_nothing_and_those_that_take_its_objects_count_them(
+async def test_disconnected_replica_counts_nothing_and_its_successors_count_its_objects(
     sharding: ShardingSettings,
 ) -> None:
     async with counting(sharding, "op-0", "op-1") as shards:
@@ -105,7 +105,7 @@ async def test_a_replica_that_is_cut_off_counts_nothing_and_those_that_take_its_
         assert all(counted(shards.replicas[name]) for name in ("op-0", "op-1"))
 
 
-async def test_a_kind_whose_objects_are_counted_is_cached_whole_for_the_own_objects_alone() -> None:
+async def test_counted_kind_is_cached_with_bodies_of_own_objects_only() -> None:
     async with counting(HASH, "op-0", "op-1") as shards:
         await shards.objects(20)
         owners = await shards.settled(("op-0", "op-1"))

@@ -67,7 +67,7 @@ async def reconciled_by_owners(shards: Shards, owners: dict[str, str], value: st
 
 @pytest.mark.parametrize("jumps", [("a",), ("a", "b", "c")], ids=["of one", "of all"])
 @pytest.mark.parametrize("hour", [3600.0, -3600.0], ids=["forward", "back"])
-async def test_a_wall_clock_that_jumps_by_an_hour_moves_no_object_and_ends_no_membership(
+async def test_wall_clock_jump_of_an_hour_moves_no_object_or_membership(
     mode: ShardingSettings, hour: float, jumps: tuple[str, ...]
 ) -> None:
     error = dict.fromkeys("abc", 0.0)
@@ -110,7 +110,7 @@ class Doubled(Shards):
         await self.start(name, instance="a", **how)
 
 
-async def test_two_replicas_of_one_name_are_two_members_and_never_work_on_one_object(mode: ShardingSettings) -> None:
+async def test_two_replicas_of_one_name_are_two_members_without_shared_work(mode: ShardingSettings) -> None:
     async with Doubled(mode) as shards:
         shards.cost = lambda: 0.5
         await shards.begin("first")
@@ -133,9 +133,7 @@ async def test_two_replicas_of_one_name_are_two_members_and_never_work_on_one_ob
         assert shards.overlaps() == []
 
 
-async def test_of_two_replicas_that_draw_one_identity_too_one_waits_and_takes_over_when_the_other_is_dead(
-    mode: ShardingSettings,
-) -> None:
+async def test_replica_with_a_duplicate_identity_waits_until_the_other_is_dead(mode: ShardingSettings) -> None:
     """As if a machine was cloned: the name of the member is the same, and in `coordinator` the name of the replica."""
     async with Doubled(mode) as shards:
         shards.cost = lambda: 0.5
@@ -164,7 +162,7 @@ async def test_of_two_replicas_that_draw_one_identity_too_one_waits_and_takes_ov
 
 @pytest.mark.parametrize("slow", [("a",), ("a", "b", "c")], ids=["of one", "of all"])
 @pytest.mark.parametrize("seconds", [2.0, 4.5, "any"], ids=str)
-async def test_renewals_that_are_slow_and_in_time_end_no_membership_and_move_no_object(
+async def test_slow_renewals_in_time_end_no_membership_and_move_no_object(
     mode: ShardingSettings, slow: tuple[str, ...], seconds: float | str
 ) -> None:
     async with Shards(sharding=mode) as shards:
@@ -188,7 +186,7 @@ async def test_renewals_that_are_slow_and_in_time_end_no_membership_and_move_no_
 
 
 @pytest.mark.parametrize("hour", [3600.0, -3600.0], ids=["forward", "back"])
-async def test_a_wall_clock_that_jumps_is_named_once_for_each_jump_in_the_log_and_in_an_event_on_the_lease(
+async def test_each_wall_clock_jump_is_reported_once_in_log_and_lease_event(
     mode: ShardingSettings, hour: float
 ) -> None:
     error = dict.fromkeys("ab", 0.0)
@@ -209,7 +207,7 @@ async def test_a_wall_clock_that_jumps_is_named_once_for_each_jump_in_the_log_an
             assert len(logged(lines, Reason.SHARD_CLOCK_JUMPED)) == 2
 
 
-async def test_a_clock_that_is_adjusted_by_seconds_as_ntp_does_is_not_worth_a_word(mode: ShardingSettings) -> None:
+async def test_clock_adjustment_by_seconds_is_not_logged(mode: ShardingSettings) -> None:
     error = {"a": 0.0}
     async with Shards(sharding=mode) as shards:
         await with_clock(shards, "a", error)
@@ -219,9 +217,7 @@ async def test_a_clock_that_is_adjusted_by_seconds_as_ntp_does_is_not_worth_a_wo
         assert await told(shards) == []
 
 
-async def test_two_replicas_of_one_name_are_named_by_each_in_the_log_and_in_an_event_on_its_lease(
-    mode: ShardingSettings,
-) -> None:
+async def test_replicas_of_one_name_are_reported_by_log_and_lease_event(mode: ShardingSettings) -> None:
     with structlog.testing.capture_logs() as lines:
         async with Doubled(mode) as shards:
             await shards.begin("first")
@@ -235,9 +231,7 @@ async def test_two_replicas_of_one_name_are_named_by_each_in_the_log_and_in_an_e
             assert logged(lines, Reason.SHARD_IDENTITY_SHARED) == [one[1:] for one in found]
 
 
-async def test_a_replica_that_draws_the_name_of_a_lease_that_is_held_says_so_at_once_and_in_an_event_when_it_has_joined() -> (
-    None
-):
+async def test_replica_that_draws_a_held_lease_name_logs_it_and_emits_events() -> None:
     with structlog.testing.capture_logs() as lines:
         async with Doubled(HASH) as shards:
             await shards.begin("first", random=Random(7))
@@ -255,9 +249,7 @@ async def test_a_replica_that_draws_the_name_of_a_lease_that_is_held_says_so_at_
             assert [one[:2] for one in await told(shards)] == [(Reason.SHARD_IDENTITY_SHARED, lease)]
 
 
-async def test_a_replica_that_starts_again_under_its_name_or_loses_its_lease_is_not_taken_for_its_own_double(
-    mode: ShardingSettings,
-) -> None:
+async def test_restarted_replica_or_lost_lease_is_not_a_duplicate_identity(mode: ShardingSettings) -> None:
     with structlog.testing.capture_logs() as lines:
         async with Doubled(mode) as shards:
             await shards.begin("first")

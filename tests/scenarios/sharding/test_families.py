@@ -84,7 +84,7 @@ def owners(found: list[Any]) -> set[str]:
 
 
 @pytest.mark.parametrize("draw", range(3))
-async def test_of_instances_that_name_one_helm_release_on_several_replicas_one_is_applied(draw: int, seed: int) -> None:
+async def test_only_one_instance_of_a_shared_helm_release_is_applied_across_replicas(draw: int, seed: int) -> None:
     async with sharing(3 * seed + draw, "a", "b", "c") as replicas:
         asked = [instance(f"{name}-{group}", f"shop-{group}") for group in range(8) for name in ("x", "y", "z")]
         await asyncio.gather(*(replicas.client.create(one) for one in asked))
@@ -95,9 +95,7 @@ async def test_of_instances_that_name_one_helm_release_on_several_replicas_one_i
         assert sum("ADDED helmreleases" in one.what for one in replicas.audit) == 8
 
 
-async def test_operations_of_one_target_on_several_replicas_run_one_after_another_also_while_a_replica_stops(
-    seed: int,
-) -> None:
+async def test_operations_of_a_target_never_overlap_across_replicas_even_at_stops(seed: int) -> None:
     async with sharing(seed, "a", "b", "c") as replicas:
         await replicas.client.create(SERVICE_ACCOUNT.new("vworkspace-operation-runner", NAMESPACE))
         await replicas.client.create(instance("shop", "shop"))

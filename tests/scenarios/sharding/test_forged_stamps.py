@@ -70,7 +70,7 @@ def signs(shards: Shards) -> list[float]:
         pytest.param(lambda number: "x" * 200_000, 2.0, id="long values"),
     ],
 )
-async def test_a_stamp_that_is_forged_without_end_costs_a_bounded_number_of_requests_and_lines(
+async def test_endlessly_forged_stamp_costs_bounded_requests_and_log_lines(
     mode: ShardingSettings, stamp: Any, pause: float
 ) -> None:
     with structlog.testing.capture_logs() as lines:
@@ -101,7 +101,7 @@ async def test_a_stamp_that_is_forged_without_end_costs_a_bounded_number_of_requ
 
 
 @pytest.mark.parametrize("name", ["live", "own", "unknown", "odd", "none", "acknowledged", "future"])
-async def test_a_forged_object_is_owned_again_within_the_bound_and_others_keep_their_owners(
+async def test_forged_object_has_its_owner_again_in_bounded_time_others_unaffected(
     mode: ShardingSettings, name: str
 ) -> None:
     async with Shards(sharding=mode) as shards:
@@ -137,7 +137,7 @@ async def test_a_forged_object_is_owned_again_within_the_bound_and_others_keep_t
 
 
 @pytest.mark.parametrize("forgery", ["label", "mark", "both"])
-async def test_a_label_that_is_forged_without_end_costs_a_bounded_number_of_writes(forgery: str) -> None:
+async def test_endlessly_forged_label_costs_a_bounded_number_of_writes(forgery: str) -> None:
     async with Shards(sharding=COORDINATOR) as shards:
         owners = await settled_ring(shards, "a", "b")
         await asyncio.sleep(60)

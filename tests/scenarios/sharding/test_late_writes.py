@@ -42,9 +42,7 @@ def block(shards: Shards, names: set[str]) -> Callable[[], None]:
     return release
 
 
-async def test_s9_a_claim_that_is_on_its_way_while_another_replica_takes_the_object_is_refused(
-    mode: ShardingSettings,
-) -> None:
+async def test_s9_claim_in_flight_while_another_replica_takes_the_object_is_refused(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a")
         await asyncio.sleep(5)
@@ -60,9 +58,7 @@ async def test_s9_a_claim_that_is_on_its_way_while_another_replica_takes_the_obj
         assert shards.overlaps() == []
 
 
-async def test_s9_an_owner_whose_clear_lost_its_response_reconciles_nothing_of_what_its_old_cache_still_shows_as_its_own() -> (
-    None
-):
+async def test_s9_owner_with_a_lost_clear_response_reconciles_nothing_from_stale_cache() -> None:
     async with Shards(sharding=HASH) as shards:
         await started(shards, "a")
         await shards.objects(16)
@@ -93,9 +89,7 @@ async def test_s9_an_owner_whose_clear_lost_its_response_reconciles_nothing_of_w
         assert shards.overlaps() == []
 
 
-async def test_s13_a_stamp_that_is_removed_while_the_object_waits_to_be_handed_over_frees_it_for_no_other_replica(
-    mode: ShardingSettings,
-) -> None:
+async def test_s13_stamp_removed_before_handover_frees_the_object_for_no_replica(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a")
         await shards.objects(16)
@@ -120,9 +114,7 @@ async def test_s13_a_stamp_that_is_removed_while_the_object_waits_to_be_handed_o
         assert shards.overlaps() == []
 
 
-async def test_s8_a_reconcile_that_resists_its_end_writes_nothing_after_its_replica_has_lost_its_lease(
-    mode: ShardingSettings,
-) -> None:
+async def test_s8_reconcile_that_resists_cancellation_writes_nothing_after_lease_loss(mode: ShardingSettings) -> None:
     refused = list[str]()
 
     class Stubborn(Shards):
@@ -161,9 +153,7 @@ async def test_s8_a_reconcile_that_resists_its_end_writes_nothing_after_its_repl
         await shards.settled("ab")
 
 
-async def test_s12_the_next_owner_reads_the_last_writes_of_the_owner_before_although_its_watch_is_behind(
-    mode: ShardingSettings,
-) -> None:
+async def test_s12_next_owner_reads_the_previous_owners_writes_despite_a_lagging_watch(mode: ShardingSettings) -> None:
     """Each reconcile for a new value adds one to the cached number: with a stale cache it would repeat a number."""
 
     class Counting(Shards):
@@ -203,9 +193,7 @@ async def test_s12_the_next_owner_reads_the_last_writes_of_the_owner_before_alth
         assert counts == dict.fromkeys(mine, "4/4")
 
 
-async def test_s12_a_label_that_the_coordinator_decided_on_before_the_object_changed_is_refused_and_decided_on_again() -> (
-    None
-):
+async def test_s12_coordinator_label_for_a_changed_object_is_refused_and_decided_again() -> None:
     async with Shards(sharding=COORDINATOR) as shards:
         await started(shards, "a")
         await asyncio.sleep(5)
@@ -221,9 +209,7 @@ async def test_s12_a_label_that_the_coordinator_decided_on_before_the_object_cha
         assert [await shards.copy(name) for name in owners] == ["2"] * 6
 
 
-async def test_s6_with_two_controllers_of_one_kind_an_object_that_loses_its_label_is_not_handed_over_before_both_have_ended() -> (
-    None
-):
+async def test_s6_unlabelled_object_of_two_controllers_moves_after_both_have_ended() -> None:
     class Twice(Shards):
         def _add(self, manager: kv.Manager) -> None:
             super()._add(manager)

@@ -30,7 +30,7 @@ def owned(owners: dict[str, str], replica: str) -> set[str]:
     return {name for name, owner in owners.items() if owner == replica}
 
 
-async def test_a_replica_has_the_bodies_of_its_own_objects_alone_also_after_moves_a_death_and_edits_of_stamps() -> None:
+async def test_replica_has_bodies_of_its_own_objects_only_after_moves_and_edits() -> None:
     async with Shards(sharding=HASH) as shards:
         await started(shards, "a", "b", "c")
         await shards.objects(40)
@@ -55,7 +55,7 @@ async def test_a_replica_has_the_bodies_of_its_own_objects_alone_also_after_move
         assert shards.overlaps() == []
 
 
-async def test_the_first_list_of_a_replica_that_joins_brings_no_body_of_the_objects_of_others() -> None:
+async def test_first_list_of_a_joining_replica_has_no_body_of_others() -> None:
     async with Shards(sharding=HASH) as shards:
         await started(shards, "a", "b")
         await shards.objects(20)
@@ -71,7 +71,7 @@ async def test_the_first_list_of_a_replica_that_joins_brings_no_body_of_the_obje
         assert whole(joined) == owned(owners, "c") != set()
 
 
-async def test_the_body_of_an_object_is_kept_if_the_watch_shows_the_claim_before_its_response_comes() -> None:
+async def test_body_is_kept_if_the_watch_shows_the_claim_before_the_response() -> None:
     async with Shards(sharding=HASH) as shards:
         await started(shards, "a", "b")
         shards.slow_responses = {"a": 2.0, "b": 2.0}
@@ -186,7 +186,7 @@ async def test_a_watch_of_metadata_by_another_controller_keeps_no_bodies() -> No
         assert whole(shards.replicas["a"]) == owned(owners, "a")
 
 
-async def test_the_body_of_an_object_of_another_replica_is_read_live_and_the_error_says_so() -> None:
+async def test_body_of_another_replicas_object_is_read_live_and_the_error_explains() -> None:
     said = list[str]()
 
     class Reads(Shards):

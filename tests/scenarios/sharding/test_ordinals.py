@@ -67,7 +67,7 @@ async def test_the_ordinals_of_a_set_may_begin_elsewhere() -> None:
         assert ran(shards) == {name: {owner} for name, owner in (await wanted(shards, 3, 5)).items()}
 
 
-async def test_a_change_of_the_count_enqueues_what_a_pod_gains_without_an_event_of_the_object() -> None:
+async def test_changed_count_enqueues_objects_a_pod_gains_without_an_object_event() -> None:
     async with a_set(3, running=4) as shards:
         await shards.objects(30)
         await asyncio.sleep(5)
@@ -87,7 +87,7 @@ async def test_a_change_of_the_count_enqueues_what_a_pod_gains_without_an_event_
         assert {span.epoch for span in shards.spans if span.began >= scaled} == {2}, "the generation of the StatefulSet"
 
 
-async def test_s11_the_share_of_a_pod_that_does_not_run_has_no_owner_and_it_gets_it_when_it_comes() -> None:
+async def test_s11_share_of_a_stopped_pod_has_no_owner_until_its_return() -> None:
     async with a_set(4, running=3) as shards:
         await shards.objects(40)
         await asyncio.sleep(60)
@@ -107,7 +107,7 @@ async def test_a_pod_says_the_limits_of_this_mode_when_it_starts() -> None:
     assert [line["log_level"] for line in lines if limits in line["event"]] == ["warning"]
 
 
-async def test_without_its_stateful_set_a_pod_writes_nothing_and_says_what_is_missing() -> None:
+async def test_pod_without_its_stateful_set_writes_nothing_and_reports_it() -> None:
     async with Shards(sharding=ORDINAL) as shards:
         starting = asyncio.create_task(shards.start("op-0", patience=3600))
         await shards.objects(3)

@@ -102,7 +102,7 @@ ALL: tuple[Fault, ...] = (
 
 
 @pytest.mark.parametrize("course", range(2))
-async def test_s1_no_two_replicas_reconcile_an_object_at_once_and_the_work_goes_on(
+async def test_s1_no_object_has_two_reconciles_at_once_under_random_faults(
     course: int, seed: int, mode: ShardingSettings
 ) -> None:
     random = Random(1_000 * course + seed)

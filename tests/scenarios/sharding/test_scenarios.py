@@ -51,9 +51,7 @@ async def test_s3_a_fourth_replica_takes_its_share_and_nothing_else_moves(mode: 
         assert shards.overlaps() == []
 
 
-async def test_s4_the_objects_of_a_replica_that_died_are_reconciled_by_others_within_35_seconds(
-    mode: ShardingSettings,
-) -> None:
+async def test_s4_others_reconcile_objects_of_a_dead_replica_within_35_seconds(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b", "c")
         await shards.objects(30)
@@ -76,7 +74,7 @@ def keeps_its_own(before: Mapping[str, str], owners: Mapping[str, str]) -> None:
     assert {name: owners[name] for name in before} == before
 
 
-async def test_s5_a_replica_that_stops_hands_over_when_its_last_reconcile_has_ended_and_no_key_waits_for_a_lease(
+async def test_s5_stopping_replica_hands_over_after_its_last_reconcile_without_lease_expiry(
     mode: ShardingSettings,
 ) -> None:
     async with Shards(sharding=mode) as shards:
@@ -100,9 +98,7 @@ async def test_s5_a_replica_that_stops_hands_over_when_its_last_reconcile_has_en
         assert shards.overlaps() == []
 
 
-async def test_s5_objects_that_are_new_while_a_replica_waits_for_its_last_reconcile_go_to_others_at_once(
-    mode: ShardingSettings,
-) -> None:
+async def test_s5_new_objects_during_a_last_reconcile_get_other_owners_at_once(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b", "c")
         await shards.objects(12)
@@ -127,9 +123,7 @@ async def test_s5_objects_that_are_new_while_a_replica_waits_for_its_last_reconc
         assert shards.overlaps() == []
 
 
-async def test_s6_a_key_whose_reconcile_runs_for_20_seconds_moves_when_it_has_ended_and_all_others_at_once(
-    mode: ShardingSettings,
-) -> None:
+async def test_s6_key_in_a_long_reconcile_moves_after_it_others_at_once(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b")
         await shards.objects(24)
@@ -151,9 +145,7 @@ async def test_s6_a_key_whose_reconcile_runs_for_20_seconds_moves_when_it_has_en
         assert shards.overlaps() == []
 
 
-async def test_s7_a_replica_that_was_paused_for_a_minute_writes_nothing_when_it_wakes_and_owns_nothing(
-    mode: ShardingSettings,
-) -> None:
+async def test_s7_replica_paused_for_a_minute_writes_and_owns_nothing_on_waking(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b", "c")
         await shards.objects(12)
@@ -181,7 +173,7 @@ async def test_s7_a_replica_that_was_paused_for_a_minute_writes_nothing_when_it_
         assert shards.overlaps() == []
 
 
-async def test_s8_a_replica_that_is_cut_off_stops_itself_long_before_others_take_over(mode: ShardingSettings) -> None:
+async def test_s8_disconnected_replica_stops_itself_long_before_others_take_over(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b", "c")
         await shards.objects(12)
@@ -201,9 +193,7 @@ async def test_s8_a_replica_that_is_cut_off_stops_itself_long_before_others_take
         assert shards.overlaps() == []
 
 
-async def test_s9_replicas_that_see_another_ring_than_others_for_10_seconds_never_overlap(
-    mode: ShardingSettings,
-) -> None:
+async def test_s9_replicas_with_different_views_of_the_ring_never_overlap(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         shards.cost = lambda: 0.5
         await started(shards, "a", "b")
@@ -219,9 +209,7 @@ async def test_s9_replicas_that_see_another_ring_than_others_for_10_seconds_neve
         assert shards.overlaps() == []
 
 
-async def test_s10_two_that_join_and_one_that_leaves_within_three_seconds_move_each_key_at_most_once(
-    mode: ShardingSettings,
-) -> None:
+async def test_s10_two_joins_and_a_leave_move_each_key_at_most_once(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b", "c")
         await shards.objects(40)
@@ -249,9 +237,7 @@ async def test_s11_a_replica_that_never_becomes_a_member_orphans_nothing(mode: S
         starting.cancel()
 
 
-async def test_s12_no_update_is_lost_while_objects_and_their_status_change_during_a_move(
-    mode: ShardingSettings,
-) -> None:
+async def test_s12_no_update_is_lost_to_object_and_status_changes_during_moves(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         shards.cost = lambda: 0.3
         await started(shards, "a", "b")
@@ -290,9 +276,7 @@ def root_of(metadata: kv.objects.Metadata) -> str:
 @pytest.mark.parametrize(
     ("by_root", "keys"), [(False, ["1", "1", "2"]), (True, ["1", "1", "1"])], ids=["by default", "by the root"]
 )
-def test_s12_the_default_key_looks_one_level_up_and_a_label_with_the_root_keeps_three_levels_together(
-    by_root: bool, keys: list[str]
-) -> None:
+def test_s12_default_key_is_the_owner_a_root_label_groups_three_levels(by_root: bool, keys: list[str]) -> None:
     spec: kv.Controller[Any] = kv.Controller.of(CONFIG_MAP).sharded()
     if by_root:
         spec = spec.sharded(by=root_of)
@@ -309,9 +293,7 @@ def test_s12_the_default_key_looks_one_level_up_and_a_label_with_the_root_keeps_
     assert [spec.family(one) for one in levels] == keys
 
 
-async def test_s12_three_levels_that_bear_the_uid_of_their_root_have_one_owner_and_move_together(
-    mode: ShardingSettings,
-) -> None:
+async def test_s12_three_levels_with_a_root_label_share_owner_and_move_together(mode: ShardingSettings) -> None:
     class ByRoot(Shards):
         def _add(self, manager: kv.Manager) -> None:
             super()._add(manager)
@@ -346,9 +328,7 @@ async def test_s12_three_levels_that_bear_the_uid_of_their_root_have_one_owner_a
         assert shards.overlaps() == []
 
 
-async def test_s13_a_stamp_that_was_removed_or_forged_costs_one_write_and_an_event_and_no_overlap(
-    mode: ShardingSettings,
-) -> None:
+async def test_s13_removed_or_forged_stamp_costs_one_write_and_an_event(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b")
         await shards.objects(24)
@@ -377,9 +357,7 @@ async def test_s13_a_stamp_that_was_removed_or_forged_costs_one_write_and_an_eve
         assert sum(one.data["reason"] == Reason.SHARD_STAMP_REPLACED for one in events) == 2
 
 
-async def test_s13_epochs_increase_although_a_low_one_was_forged_while_the_owner_was_dead(
-    mode: ShardingSettings,
-) -> None:
+async def test_s13_epochs_increase_despite_a_low_forgery_while_the_owner_was_dead(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b")
         await shards.objects(8)
@@ -400,9 +378,7 @@ def of(owners: dict[str, str], replica: str) -> str:
     return next(name for name, owner in owners.items() if owner == replica)
 
 
-async def test_s14_after_a_restart_of_all_replicas_everything_is_owned_within_20_seconds_and_nothing_created_twice(
-    mode: ShardingSettings,
-) -> None:
+async def test_s14_full_restart_is_over_in_20_seconds_without_a_duplicate_creation(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b", "c")
         await shards.objects(20)
@@ -435,9 +411,7 @@ async def test_s15_five_replicas_do_at_least_three_times_the_work_of_one(mode: S
     assert seconds["a"] / seconds["abcde"] >= 3.0
 
 
-async def test_s16_from_a_leader_to_a_ring_and_back_with_all_replicas_stopped_in_between_no_object_is_reconciled_twice_at_once() -> (
-    None
-):
+async def test_s16_switch_from_leader_to_ring_and_back_never_overlaps_reconciles() -> None:
     async with Shards() as shards:
         shards.cost = lambda: 0.5
         await shards.objects(12)
@@ -458,9 +432,7 @@ async def test_s16_from_a_leader_to_a_ring_and_back_with_all_replicas_stopped_in
             assert {span.epoch == 0 for span in spans} == {True, False}
 
 
-async def test_s16_from_hash_to_a_coordinator_and_back_one_replica_at_a_time_no_object_is_reconciled_twice_at_once() -> (
-    None
-):
+async def test_s16_rolling_switch_from_hash_to_coordinator_and_back_never_overlaps_reconciles() -> None:
     async with Shards() as shards:
         shards.cost = lambda: 0.5
         await started(shards, "a", "b")
@@ -500,7 +472,7 @@ async def test_at_rest_no_stamp_is_written(mode: ShardingSettings) -> None:
         assert len(shards.claims) == claims == 10
 
 
-async def test_a_lease_that_was_deleted_by_hand_is_created_again_and_no_object_moves(mode: ShardingSettings) -> None:
+async def test_deleted_lease_is_created_again_and_no_object_moves(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b")
         await shards.objects(10)
@@ -523,9 +495,7 @@ async def test_a_lease_that_was_deleted_by_hand_is_created_again_and_no_object_m
     ],
     ids=["a short duration", "a long duration", "renewed long ago", "renewed in the future"],
 )
-async def test_a_lease_that_was_edited_by_hand_and_names_its_holder_still_moves_no_object(
-    mode: ShardingSettings, spec: dict[str, Any]
-) -> None:
+async def test_edited_lease_with_its_holder_moves_no_object(mode: ShardingSettings, spec: dict[str, Any]) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b")
         await shards.objects(10)
@@ -545,7 +515,7 @@ async def test_a_lease_that_was_edited_by_hand_and_names_its_holder_still_moves_
 
 
 @pytest.mark.parametrize("value", [None, "another"], ids=["removed", "replaced"])
-async def test_a_member_whose_lease_lost_the_label_of_the_ring_by_hand_puts_it_back_before_others_take_it_for_dead(
+async def test_member_restores_a_removed_ring_label_before_others_presume_its_death(
     mode: ShardingSettings, value: str | None
 ) -> None:
     async with Shards(sharding=mode) as shards:
@@ -563,7 +533,7 @@ async def test_a_member_whose_lease_lost_the_label_of_the_ring_by_hand_puts_it_b
         assert shards.overlaps() == []
 
 
-async def test_the_lease_of_a_member_that_died_is_deleted_by_another_after_a_while(mode: ShardingSettings) -> None:
+async def test_lease_of_a_dead_member_is_deleted_by_another_member_later(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b")
         shards.kill("a")

@@ -43,7 +43,7 @@ async def lease_of(shards: Shards, replica: str) -> kv.Object:
     return next(one for one in found if one.name.startswith(f"operator-{replica}-"))
 
 
-async def test_at_rest_and_while_members_come_and_go_no_event_tells_of_a_lease(mode: ShardingSettings) -> None:
+async def test_no_event_reports_a_lease_at_rest_or_while_members_change(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b")
         await shards.objects(6)
@@ -54,7 +54,7 @@ async def test_at_rest_and_while_members_come_and_go_no_event_tells_of_a_lease(m
         assert await told(shards) == []
 
 
-async def test_a_lease_that_was_deleted_is_reported_once_when_it_is_created_again(mode: ShardingSettings) -> None:
+async def test_deleted_lease_is_reported_once_when_created_again(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b")
         lease = await lease_of(shards, "a")
@@ -76,7 +76,7 @@ async def test_a_lease_that_was_deleted_is_reported_once_when_it_is_created_agai
     ],
     ids=["renew time", "duration", "label", "transitions", "holder", "released"],
 )
-async def test_a_lease_that_was_edited_is_reported_and_so_is_the_loss_if_it_names_another_holder(
+async def test_edited_lease_is_reported_and_so_is_its_loss_to_another_holder(
     mode: ShardingSettings, change: dict[str, Any], lost: bool
 ) -> None:
     async with Shards(sharding=mode) as shards:
@@ -89,7 +89,7 @@ async def test_a_lease_that_was_edited_is_reported_and_so_is_the_loss_if_it_name
 
 
 @pytest.mark.parametrize("value", [None, "another"], ids=["removed", "replaced"])
-async def test_a_lease_that_lost_its_label_has_it_back_with_the_next_renewal(
+async def test_lease_without_its_label_gets_it_back_with_the_next_renewal(
     mode: ShardingSettings, value: str | None
 ) -> None:
     async with Shards(sharding=mode) as shards:
@@ -101,9 +101,7 @@ async def test_a_lease_that_lost_its_label_has_it_back_with_the_next_renewal(
         assert (await lease_of(shards, "a")).metadata.label(Label.SHARD_RING) == "operator"
 
 
-async def test_a_replica_that_was_cut_off_tells_of_the_loss_when_it_is_back_and_takes_moved_objects_for_no_fault(
-    mode: ShardingSettings,
-) -> None:
+async def test_reconnected_replica_reports_the_loss_and_no_fault_for_moved_objects(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b")
         await shards.objects(8)
@@ -121,9 +119,7 @@ async def test_a_replica_that_was_cut_off_tells_of_the_loss_when_it_is_back_and_
             assert sample(shards, replica, "konverge_shard_double_owners_total") == 0
 
 
-async def test_the_stamp_of_another_live_member_on_an_owned_object_counts_as_a_double_owner_and_no_other_stamp(
-    mode: ShardingSettings,
-) -> None:
+async def test_only_a_live_members_stamp_on_an_owned_object_counts_as_double(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b")
         await shards.objects(8)
@@ -142,9 +138,7 @@ async def test_the_stamp_of_another_live_member_on_an_owned_object_counts_as_a_d
         shards.blocked.pop(mine).set()
 
 
-async def test_the_generation_of_the_ring_stands_still_at_rest_and_moves_with_its_members(
-    mode: ShardingSettings,
-) -> None:
+async def test_ring_generation_changes_only_with_its_members(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b")
         await asyncio.sleep(10)
@@ -159,7 +153,7 @@ async def test_the_generation_of_the_ring_stands_still_at_rest_and_moves_with_it
         assert after > before
 
 
-async def test_a_member_that_expires_does_not_change_the_ring_and_its_death_does(mode: ShardingSettings) -> None:
+async def test_death_of_a_member_changes_the_ring_and_its_expiry_does_not(mode: ShardingSettings) -> None:
     def expired(shards: Shards) -> float | None:
         labels = {"name": "operator", "state": "expired"}
         return shards.replicas["a"].metrics.registry.get_sample_value("konverge_shard_members", labels)
@@ -181,7 +175,7 @@ async def test_a_member_that_expires_does_not_change_the_ring_and_its_death_does
         assert await shards.settled("a") != {}
 
 
-async def test_the_coordinator_counts_the_objects_without_an_owner_and_how_long_they_have_waited() -> None:
+async def test_coordinator_counts_objects_without_an_owner_and_their_waiting_time() -> None:
     async with Shards(sharding=COORDINATOR) as shards:
         await started(shards, "a", "b", "c")
         await shards.objects(12)
@@ -210,7 +204,7 @@ async def test_the_coordinator_counts_the_objects_without_an_owner_and_how_long_
         assert sample(shards, holder, names[0]) == sample(shards, holder, names[1]) == 0
 
 
-async def test_an_object_that_the_coordinator_cannot_label_is_logged_once_and_once_more_when_it_is_assigned() -> None:
+async def test_unlabelled_object_is_logged_once_and_again_when_it_is_assigned() -> None:
     def unreachable(request: Request) -> float:
         if LABEL.encode() in (request.body or b""):
             raise kv.errors.Unreachable("the label is refused")
@@ -238,9 +232,7 @@ async def test_an_object_that_the_coordinator_cannot_label_is_logged_once_and_on
     assert sum(line["count"] for line in ended) == failed
 
 
-async def test_a_replica_whose_renewals_are_too_slow_says_so_in_the_log_at_once_and_in_an_event_when_it_is_back(
-    mode: ShardingSettings,
-) -> None:
+async def test_replica_with_slow_renewals_reports_it_in_log_and_later_event(mode: ShardingSettings) -> None:
     with structlog.testing.capture_logs() as lines:
         async with Shards(sharding=mode) as shards:
             await started(shards, "a", "b")
@@ -267,7 +259,7 @@ async def test_a_replica_whose_renewals_are_too_slow_says_so_in_the_log_at_once_
     ],
     ids=str,
 )
-async def test_a_stamp_that_was_edited_by_hand_is_named_in_the_log_and_in_an_event_on_the_object(
+async def test_edited_stamp_is_reported_in_the_log_and_an_object_event(
     mode: ShardingSettings, stamp: str | None, found: str
 ) -> None:
     with structlog.testing.capture_logs() as lines:

@@ -62,9 +62,7 @@ async def test_each_claim_gets_one_workspace_while_replicas_come_die_and_stop() 
 
 
 @pytest.mark.parametrize("sharding", [HASH, COORDINATOR, ShardingSettings(mode="leader")], ids=lambda one: one.mode)
-async def test_a_replica_that_was_paused_between_a_read_and_a_write_of_kcp_writes_nothing_to_it_on_waking(
-    sharding: ShardingSettings,
-) -> None:
+async def test_replica_paused_between_a_kcp_read_and_write_writes_nothing_on_waking(sharding: ShardingSettings) -> None:
     settings = WorkspaceSettings(namespace=NAMESPACE)
     wires = {"a": Wire(), "b": Wire()}
     async with ApiServer(random=Random(3), rbac=False) as kcp:
@@ -119,9 +117,7 @@ def pausing(wire: Wire, woke: list[float]) -> Callable[[Request], None]:
 
 
 @pytest.mark.parametrize("sharding", [HASH, COORDINATOR], ids=["hash", "coordinator"])
-async def test_a_replica_has_the_bodies_of_its_own_claims_alone_and_all_together_count_each_condition_once(
-    sharding: ShardingSettings,
-) -> None:
+async def test_replica_caches_only_its_own_claims_and_conditions_are_counted_once(sharding: ShardingSettings) -> None:
     memory = MemoryWorkspaces()
     settings = WorkspaceSettings(namespace=NAMESPACE)
 

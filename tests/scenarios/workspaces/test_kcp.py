@@ -118,7 +118,7 @@ def test_of_the_phases_of_kcp_ready_alone_is_ready(phase: str, means: WorkspaceP
     assert kcp_state(Object({"spec": {"URL": URL}, "status": {"phase": phase}})).phase is means
 
 
-async def test_a_credential_is_a_token_of_a_service_account_in_the_workspace_with_its_lifetime(kcp: Kcp) -> None:
+async def test_credential_is_a_service_account_token_with_the_lifetime_of_the_claim(kcp: Kcp) -> None:
     await kcp.provider.ensure(CLAIM)
     await kcp.ready()
     before = wall_clock()
@@ -166,7 +166,7 @@ async def test_deletion_waits_for_the_content_tells_what_remains_and_removes_no_
     assert (await kcp.provider.delete(CLAIM)).phase is WorkspacePhase.GONE
 
 
-async def test_a_kcp_that_does_not_respond_is_an_error_of_the_provider_and_is_asked_again(kcp: Kcp) -> None:
+async def test_silent_kcp_is_a_provider_error_and_the_call_is_repeated(kcp: Kcp) -> None:
     kcp.away = True
     with pytest.raises(ProviderUnavailable, match="connection refused"):
         await kcp.provider.ensure(CLAIM)
@@ -237,9 +237,7 @@ async def test_nothing_is_written_to_kcp_behind_the_fence(kcp: Kcp, verb: str) -
     assert kcp.wire.writes == []
 
 
-async def test_a_workspace_bears_the_epoch_of_the_owner_that_wrote_last_and_at_rest_nothing_is_written(
-    kcp: Kcp,
-) -> None:
+async def test_workspace_has_the_epoch_of_its_last_writer_without_writes_at_rest(kcp: Kcp) -> None:
     await kcp.provider.ensure(OLD)
     assert await epoch(kcp) == "5"
     await kcp.provider.ensure(NEW)
@@ -249,7 +247,7 @@ async def test_a_workspace_bears_the_epoch_of_the_owner_that_wrote_last_and_at_r
     assert kcp.wire.writes == []
 
 
-async def test_a_replica_of_an_older_epoch_is_refused_and_without_sharding_none_counts(kcp: Kcp) -> None:
+async def test_replica_of_an_older_epoch_is_refused_and_epochs_need_sharding(kcp: Kcp) -> None:
     await kcp.provider.ensure(NEW)
     kcp.wire.writes.clear()
     for call in (kcp.provider.ensure(OLD), kcp.provider.delete(OLD)):
@@ -260,7 +258,7 @@ async def test_a_replica_of_an_older_epoch_is_refused_and_without_sharding_none_
 
 
 @pytest.mark.parametrize("verb", ["delete", "take over"])
-async def test_a_write_of_the_owner_before_that_was_on_its_way_is_refused_by_kcp(kcp: Kcp, verb: str) -> None:
+async def test_kcp_refuses_a_previous_owners_write_that_was_in_flight(kcp: Kcp, verb: str) -> None:
     await kcp.provider.ensure(OLD if verb == "delete" else replace(CLAIM, epoch=3))
     kcp.wire.hold()
     late = asyncio.create_task(kcp.provider.delete(OLD) if verb == "delete" else kcp.provider.ensure(OLD))

@@ -48,7 +48,7 @@ async def test_the_id_of_a_claim_names_its_workspace_and_never_changes(made: Wor
         await made.lab.patch(WorkspaceClaim, "second", {"spec": {"id": "second"}})
 
 
-async def test_of_two_claims_with_one_id_the_second_reports_it_and_touches_nothing(made: Workspaces) -> None:
+async def test_second_claim_with_an_id_reports_it_and_touches_nothing(made: Workspaces) -> None:
     await made.start()
     await made.claim("first", id="acme")
     await made.until("first", *READY)
@@ -86,9 +86,7 @@ async def test_a_secret_of_another_owner_is_neither_written_nor_deleted(made: Wo
     assert made.memory.names() == ()
 
 
-async def test_a_name_that_names_no_workspace_is_reported_with_the_remedy_and_the_claim_can_be_deleted(
-    made: Workspaces,
-) -> None:
+async def test_invalid_workspace_name_is_reported_with_remedy_and_its_claim_is_deletable(made: Workspaces) -> None:
     await made.start()
     await made.claim("acme.example")
     found = await made.until("acme.example", shows("Degraded", "True", "InvalidId"))
@@ -97,7 +95,7 @@ async def test_a_name_that_names_no_workspace_is_reported_with_the_remedy_and_th
     await made.lab.until_gone(WorkspaceClaim, "acme.example")
 
 
-async def test_a_namespace_that_is_missing_is_named_and_the_secret_comes_when_it_does(made: Workspaces) -> None:
+async def test_missing_namespace_is_named_and_the_secret_follows_its_creation(made: Workspaces) -> None:
     await made.start(namespace="kubeconfigs")
     await made.claim()
     found = await made.until("acme", shows("Degraded", "True", "NamespaceMissing"))
@@ -133,7 +131,7 @@ async def test_a_credential_is_renewed_when_a_third_of_its_time_is_left(made: Wo
     assert "top-secret-2" in await made.kubeconfig()
 
 
-async def test_a_provider_that_is_away_is_reported_and_nothing_that_works_is_called_broken(made: Workspaces) -> None:
+async def test_unreachable_provider_is_reported_and_ready_workspaces_keep_phase_ready(made: Workspaces) -> None:
     await made.start()
     made.memory.away = "connection refused"
     await made.claim()
@@ -204,9 +202,7 @@ async def test_a_workspace_that_was_deleted_is_made_again_with_another_credentia
     assert made.memory.created == made.memory.issued == ["acme", "acme"]
 
 
-async def test_deletion_removes_the_secret_first_and_waits_for_the_workspace_also_if_the_provider_is_away(
-    made: Workspaces,
-) -> None:
+async def test_deletion_removes_the_secret_first_and_waits_for_an_unreachable_provider(made: Workspaces) -> None:
     await made.start()
     await made.claim()
     await made.until("acme", *READY)

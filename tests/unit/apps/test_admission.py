@@ -117,7 +117,7 @@ REACHED = ManagerSettings(webhooks=WebhookSettings(service="konverge/webhooks"))
     ],
     ids=["nothing leads to it", "a Service leads to it", "asked for", "not wanted"],
 )
-def test_the_webhook_is_served_if_it_has_a_service_or_url_or_the_setting_demands_it(
+def test_webhook_is_served_with_a_service_or_url_or_by_setting(
     desired: bool | None, settings: ManagerSettings, served: bool
 ) -> None:
     manager = Manager("konverge", settings=settings)

@@ -105,7 +105,7 @@ def test_a_managed_instance_is_indexed_by_the_helm_release_that_it_names(spec: A
         pytest.param(lambda make: [rival(make, ago=60, chart=None), owned_by(make, "other")], id="an invalid elder that owns the HelmRelease"),
     ],
 )  # fmt: skip
-async def test_an_instance_whose_helm_release_belongs_to_another_is_blocked_before_anything_is_applied(
+async def test_instance_with_a_foreign_helm_release_is_blocked_before_any_apply(
     make: Any, context: Any, rivals: Any
 ) -> None:
     ctx = context(this(make), *rivals(make))
@@ -134,9 +134,7 @@ async def test_an_instance_that_keeps_its_release_is_applied(make: Any, context:
     assert "apply HelmRepository/shop, HelmRelease/shop" in ctx.calls
 
 
-async def test_before_its_first_apply_the_older_instance_reads_live_whether_a_rival_owns_a_helm_release(
-    make: Any, context: Any
-) -> None:
+async def test_older_instance_reads_its_helm_release_owner_live_before_first_apply(make: Any, context: Any) -> None:
     ctx = context(this(make, ago=60), rival(make))
     ctx.stored = {**ctx.objects, ("HelmRelease", "other"): owned_by(make, "other")}  # the cache does not show it yet
     await RECONCILER.reconcile(make.instance(), ctx)
@@ -150,7 +148,7 @@ async def test_at_rest_the_owner_of_the_release_reads_nothing_live(make: Any, co
     assert "list HelmRelease" not in ctx.calls
 
 
-async def test_of_two_owners_the_helm_release_of_the_younger_is_deleted_without_an_uninstall(
+async def test_with_two_owners_the_younger_helm_release_is_deleted_without_an_uninstall(
     make: Any, context: Any
 ) -> None:
     ctx = context(this(make), rival(make, ago=60), owned_by(make, "shop"), owned_by(make, "other"))
@@ -183,7 +181,7 @@ async def test_deleting_the_younger_of_two_owners_uninstalls_nothing(make: Any, 
     assert "without an uninstall" in ctx.message("Deleting")
 
 
-async def test_a_release_that_was_deleted_without_an_uninstall_is_not_resumed_while_it_waits_for_flux(
+async def test_release_deleted_without_an_uninstall_is_not_resumed_while_waiting_for_flux(
     make: Any, context: Any
 ) -> None:
     """After a resume Flux would uninstall the workload of the other instance."""
@@ -237,7 +235,7 @@ def cached(instance: Object, generation: int = 1) -> Cached:
     return Cached(msgspec.convert(data["metadata"], Metadata), msgspec.json.encode(data))
 
 
-def test_rivals_are_enqueued_only_by_a_deletion_another_release_name_and_the_first_apply(make: Any) -> None:
+def test_rivals_are_enqueued_only_by_deletion_release_rename_and_first_apply(make: Any) -> None:
     before, bumped, applied = cached(this(make)), cached(this(make), 2), cached(this(make, applied=True))
     other = cached(rival(make, "shop", mode="placeholder", chart=None, values=None), 2)
     changes = [(before, None), (before, other), (before, applied), (before, bumped), (applied, applied), (None, before)]

@@ -36,7 +36,7 @@ def said(make: Any, *conditions: Any, **changes: Any) -> tuple[bool | None, str]
 # --- the original, 1 to 6 --------------------------------------------------------------------------------------------------------
 
 
-def test_defect_1_an_oci_chart_goes_through_chart_ref_and_keeps_its_scheme(make: Any) -> None:
+def test_defect_1_oci_chart_uses_chart_ref_and_keeps_its_scheme(make: Any) -> None:
     children = children_of(make.instance(spec=OCI), Settings())
     assert "chart" not in children.release.spec
     assert children.release.spec["chartRef"]["kind"] == "OCIRepository"
@@ -170,9 +170,7 @@ async def test_trap_3_sources_stay_while_the_release_is_uninstalled(make: Any, c
     assert not [call for call in ctx.calls if call.startswith("delete")]
 
 
-async def test_trap_4_an_uninstall_that_does_not_end_is_stalled_and_keeps_its_finalizer(
-    make: Any, context: Any
-) -> None:
+async def test_trap_4_endless_uninstall_is_stalled_and_keeps_its_finalizer(make: Any, context: Any) -> None:
     ctx = context(make.release(deleted=86400))
     assert isinstance(await ApplicationInstanceReconciler(Settings()).finalize(make.instance(), ctx), RequeueAfter)
     assert ctx.says()["Stalled"] == "True/UninstallTimeout"

@@ -37,7 +37,7 @@ def quoted(pattern: str, text: str = TEXT) -> set[str]:
     return {found for found in re.findall(r"`([^`]+)`", prose) if re.fullmatch(pattern, found)}
 
 
-def test_the_page_begins_with_whose_rights_a_chart_gets_and_is_linked_from_both_readmes() -> None:
+def test_page_begins_with_the_rights_of_charts_and_both_readmes_link_it() -> None:
     first = TEXT.split("\n\n")[1]
     assert first.startswith(
         "**Without further settings, every author of an ApplicationInstance can become cluster-admin.**"

@@ -184,7 +184,7 @@ async def test_a_start_without_service_account_and_url_allow_list_logs_one_warni
         assert "set apps.service_account, or apps.url_allow_list" in event
 
 
-async def test_engines_that_are_not_installed_are_one_line_of_the_log_and_no_warning(lab: Lab) -> None:
+async def test_missing_engines_are_one_log_line_without_a_warning(lab: Lab) -> None:
     with capture_logs() as logs:
         await lab.start(lambda manager: install(manager, Settings(url_allow_list=("https://a",))), name="konverge")
     assert [line["event"] for line in logs if line["log_level"] == "warning"] == []
@@ -196,7 +196,7 @@ async def test_engines_that_are_not_installed_are_one_line_of_the_log_and_no_war
     assert len(unserved) == len({*said["operation"], *said["applicationinstance"]})
 
 
-async def test_an_engine_that_is_installed_later_is_used_and_its_absence_after_that_is_a_warning(lab: Lab) -> None:
+async def test_engine_installed_later_is_used_and_its_removal_is_a_warning(lab: Lab) -> None:
     await lab.start(lambda manager: install(manager, Settings(url_allow_list=("https://a",))), name="konverge")
     with capture_logs() as logs:
         await install_crds(lab.client, velero_crds())

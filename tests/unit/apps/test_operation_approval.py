@@ -27,7 +27,7 @@ from konverge.reconcilers.apps.operations.waiting.approval import lacking_approv
         "400 digits",
     ],
 )
-def test_a_claim_that_is_none_is_refused_with_the_form_that_it_should_have(claim: str) -> None:
+def test_invalid_claim_is_refused_with_the_expected_form(claim: str) -> None:
     target = {"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance", "name": "shop"}
     spec = {"targetRef": target, "type": "Restore", "engine": "velero", "approvals": {"required": True, "claim": claim}}
     operation = Operation.decode({"metadata": {"name": "restore", "namespace": "web"}, "spec": spec})

@@ -75,7 +75,7 @@ FIRST = {
 
 
 @pytest.mark.parametrize("which", FIRST)
-def test_the_first_failure_is_a_rise_of_a_series_that_was_there_before(which: str) -> None:
+def test_first_failure_increments_a_series_that_existed_before(which: str) -> None:
     """`increase` in the alerts misses a series that begins at 1."""
     instruments, name, failures = FIRST[which]
     registry = CollectorRegistry()

@@ -66,7 +66,7 @@ def test_the_next_window_opens_at_a_known_moment(text: str, now: str, opens: str
     assert next_opening(parse_windows(text), at(now)) == at(opens)
 
 
-def test_at_the_moment_of_the_next_opening_the_window_is_open_and_was_not_before() -> None:
+def test_window_opens_exactly_at_its_next_opening() -> None:
     for text in (NIGHTS, SPRING, "Mon-Fri 23:30-00:30 America/New_York", "12:00-13:00; Sun 05:00-05:01 Asia/Kolkata"):
         windows, now = parse_windows(text), at("2030-01-01T00:00:00")
         for _ in range(120):

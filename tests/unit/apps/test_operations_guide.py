@@ -92,7 +92,7 @@ async def test_an_example_of_the_guide_succeeds_on_the_stand_ins(lab: Lab, examp
         await shop.until(example["metadata"]["name"], phase("Succeeded"))
 
 
-def test_the_namespace_of_the_guide_lets_an_upgrade_start_on_saturday_night_and_a_runbook_never() -> None:
+def test_guide_namespace_allows_saturday_night_upgrades_and_no_runbook() -> None:
     [namespace] = [one for one in EXAMPLES if one["kind"] == "Namespace"]
     annotations = namespace["metadata"]["annotations"]
     settings = OperationSettings()

@@ -136,7 +136,7 @@ def test_a_warning_shows_that_the_content_is_not_from_the_url(flux: Flux, warnin
     assert (warning in message) if warning else not message
 
 
-def test_the_warning_names_the_way_out_and_no_secret_of_the_former_url() -> None:
+def test_warning_names_the_remedy_and_no_secret_of_the_former_url() -> None:
     message = HELM.then(**MOVED).origin().warning
     assert "what runs is from https://first.example.com:" in message
     assert "another version" in message

@@ -211,7 +211,7 @@ async def test_a_release_without_a_controller_is_adopted_if_the_instance_is_anno
         (NotOurs("HelmRelease team/shop exists"), "PolicyDenied"),
     ],
 )
-async def test_a_child_refused_by_the_server_blocks_the_instance_and_is_retried_later(
+async def test_child_refused_by_the_server_blocks_the_instance_until_a_retry(
     make: Any, context: Any, error: Exception, reason: str
 ) -> None:
     ctx = context()
@@ -287,7 +287,7 @@ async def test_without_the_right_to_read_secrets_the_status_follows_flux(make: A
     assert ctx.says()["Ready"] == "False/Installing"
 
 
-async def test_with_watch_secrets_off_no_secret_is_read_and_flux_reports_a_missing_one(make: Any, context: Any) -> None:
+async def test_with_watch_secrets_off_flux_reports_a_missing_secret_instead(make: Any, context: Any) -> None:
     chosen = Settings(watch_secrets=False)
     instance = make.instance(spec=SECRET_VALUES)
     ctx = context()  # it has no such Secret: nothing is read
@@ -300,9 +300,7 @@ async def test_with_watch_secrets_off_no_secret_is_read_and_flux_reports_a_missi
     assert ctx.says()["Ready"] == "True/HelmReleaseReady"
 
 
-async def test_values_from_a_secret_outside_the_named_namespaces_are_blocked_with_the_setting_to_change(
-    make: Any, context: Any
-) -> None:
+async def test_secret_values_outside_the_named_namespaces_are_blocked_with_the_setting(make: Any, context: Any) -> None:
     instance = make.instance(spec=SECRET_VALUES)
     ctx = context(secret())
     ctx.live_errors["Secret"] = [AssertionError("a Secret was read")]
@@ -394,9 +392,7 @@ async def test_a_release_without_progress_gets_one_reconcile_request(make: Any, 
     assert set(ctx.patches[0]["metadata"]["annotations"]) == {ASK}
 
 
-async def test_a_release_that_is_deleted_before_it_is_annotated_is_left_to_the_next_reconcile(
-    make: Any, context: Any
-) -> None:
+async def test_release_deleted_before_its_annotation_is_left_to_the_next_reconcile(make: Any, context: Any) -> None:
     ctx = context()
     await reconcile(make.instance(), ctx)
     settle(ctx)
@@ -451,9 +447,7 @@ async def test_the_release_is_deleted_first_and_its_sources_after_it_is_gone(mak
     assert await finalize(make.instance(), ctx) == Done()
 
 
-async def test_a_suspended_release_is_resumed_and_deleted_with_the_version_of_that_response(
-    make: Any, context: Any
-) -> None:
+async def test_suspended_release_is_resumed_and_deleted_at_the_response_version(make: Any, context: Any) -> None:
     ctx = context(make.release(spec={"suspend": True}))
     await finalize(make.instance(), ctx)
     assert ctx.patches == [{"metadata": {"uid": "release-uid", "resourceVersion": "7"}, "spec": {"suspend": False}}]

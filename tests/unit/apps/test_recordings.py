@@ -223,7 +223,7 @@ def test_an_unreachable_repository_recovers_with_the_events_of_a_healthy_one(rep
     assert {type_: fed.last[type_] for type_ in HEALTHY} == HEALTHY
 
 
-def test_a_tag_that_does_not_exist_is_not_ready_although_the_release_says_so(replay: Replays) -> None:
+def test_missing_tag_is_not_ready_although_the_release_reports_ready(replay: Replays) -> None:
     fed = replay("oci-chart-ref").feed()
     asked = fed.step("ref to a tag that does not exist")
     release = [
@@ -246,7 +246,7 @@ def test_an_oci_release_is_ready_at_each_version_although_its_generation_stays(r
 # --- suspension ------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_change_made_while_suspended_is_not_rolled_out_although_flux_stamps_its_generation(replay: Replays) -> None:
+def test_change_during_suspension_is_not_rolled_out_although_flux_observed_it(replay: Replays) -> None:
     fed = replay("suspended").feed(before="resume")
     assert fed.last["Suspended"] == "True/ManuallySuspended"
     assert fed.last["Ready"] == "Unknown/Reconciling"

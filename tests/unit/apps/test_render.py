@@ -72,7 +72,7 @@ def test_an_oci_chart_is_an_oci_repository_and_a_chart_ref(make: Any) -> None:
     ("default", "named", "rendered"),
     [("", None, None), ("tenant", None, "tenant"), ("", "robot", "robot"), ("tenant", "robot", "robot")],
 )
-def test_a_chart_is_installed_with_the_rights_of_the_named_account_or_of_the_default(
+def test_chart_is_installed_with_rights_of_the_named_or_default_account(
     make: Any, default: str, named: str | None, rendered: str | None
 ) -> None:
     release = helm_release(make.instance(spec={"serviceAccountName": named}), Settings(service_account=default))
@@ -114,7 +114,7 @@ def test_a_malformed_registry_url_is_rendered_and_left_to_flux_to_refuse(make: A
 @pytest.mark.parametrize(
     ("source", "field", "kind"), [("secretRef", "secretRef", "Secret"), ("configMapRef", "configMapRef", "ConfigMap")]
 )
-def test_values_in_a_secret_or_config_map_are_referred_to_and_not_copied(
+def test_values_in_a_secret_or_config_map_are_referenced_and_not_copied(
     make: Any, source: str, field: str, kind: str
 ) -> None:
     instance = make.instance(spec={"values": {"source": source, field: {"name": "vals", "key": "values.yaml"}}})
@@ -150,7 +150,7 @@ def test_without_a_cluster_id_its_label_is_left_out(make: Any) -> None:
     assert "app.vworkspace.io/cluster-id" not in (helm_release(make.instance(), SETTINGS).metadata.labels or {})
 
 
-def test_a_long_name_is_shortened_in_the_label_and_whole_in_the_annotation(make: Any) -> None:
+def test_long_name_is_shortened_in_the_label_and_whole_in_annotation(make: Any) -> None:
     name = "a" * 200
     metadata = helm_release(make.instance(name=name), SETTINGS).metadata
     label = metadata.label("app.vworkspace.io/application-instance")
@@ -188,7 +188,7 @@ def test_the_intent_digest_changes_with_every_field_of_the_spec(make: Any, chang
     )
 
 
-def test_the_intent_digest_changes_with_the_state_of_the_referenced_values_and_not_with_labels(make: Any) -> None:
+def test_intent_digest_changes_with_referenced_values_and_not_with_labels(make: Any) -> None:
     children = children_of(make.instance(), SETTINGS)
     assert children.intent("one") != children.intent("two")
     assert children.intent("") == children_of(make.instance(), Settings(cluster_id="eu-1")).intent("")

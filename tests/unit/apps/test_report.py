@@ -67,7 +67,7 @@ def test_blocked_comes_with_ready_false_of_the_same_reason() -> None:
     assert "Degraded" not in says
 
 
-def test_long_texts_of_other_programs_are_cut_to_the_limits_of_the_api() -> None:
+def test_long_texts_of_other_programs_are_cut_to_api_limits() -> None:
     says = report(Translation(row="x", ready=ConditionValue(False, "Some reason!", "x" * 40000)), []).conditions
     assert says["Ready"].reason == "Somereason"
     assert len(says["Ready"].message) == 32768

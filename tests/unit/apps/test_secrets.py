@@ -147,7 +147,7 @@ def test_references_placeholders_and_switches_are_not_reported_as_secrets(values
     assert secrets(values, ".values") == []
 
 
-def test_secrets_are_reported_by_path_in_the_order_of_the_values_and_never_by_value() -> None:
+def test_secrets_are_reported_by_path_in_values_order_and_never_by_value() -> None:
     values = {"db": {"password": "hunter2"}, "list": [{"token": "t-1"}, {"token": "t-2"}], "url": "a://b:hunter2@c"}
     assert secrets(values, "spec.values.inline") == [
         "spec.values.inline.db.password",

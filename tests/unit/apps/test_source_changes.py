@@ -48,7 +48,7 @@ def test_a_new_url_is_not_ready_before_flux_has_fetched_from_it(make: Any, kind:
 
 @pytest.mark.parametrize(("ago", "row"), [(10, "source_syncing"), (31, "chart_unreachable")])
 @pytest.mark.parametrize("kind", ["HelmRepository", "OCIRepository"])
-def test_an_unreachable_new_url_is_chart_unreachable_after_the_grace_time_although_the_release_is_ready(
+def test_unreachable_new_url_is_chart_unreachable_after_the_grace_time(
     make: Any, kind: str, ago: float, row: str
 ) -> None:
     source = make.source(kind, failing(make, ago), generation=2, fetched=1, revision=f"1.0.0@{OLD}")
@@ -61,24 +61,24 @@ def test_an_unreachable_new_url_is_chart_unreachable_after_the_grace_time_althou
         assert "connection refused" in translation.ready.message
 
 
-def test_a_url_that_flux_gave_up_on_counts_as_not_fetched_although_its_generation_was_stamped(make: Any) -> None:
+def test_url_that_flux_gave_up_on_is_not_fetched_although_observed(make: Any) -> None:
     stalled = make.condition("Stalled", "True", "URLInvalid", generation=2)
     assert (
         helm(make, make.source("HelmRepository", stalled, failing(make, 60), generation=2)).row == "chart_unreachable"
     )
 
 
-def test_a_helm_mirror_with_the_same_index_is_ready_once_it_was_fetched(make: Any) -> None:
+def test_helm_mirror_with_an_equal_index_is_ready_once_fetched(make: Any) -> None:
     translation = helm(make, make.source("HelmRepository", generation=2, fetched=2))
     assert (translation.row, translation.rolled_out) == ("ready", True)
 
 
-def test_an_oci_mirror_with_the_same_digest_is_ready_once_it_was_fetched(make: Any) -> None:
+def test_oci_mirror_with_an_equal_digest_is_ready_once_fetched(make: Any) -> None:
     translation = oci(make, make.source("OCIRepository", generation=2, fetched=2, revision=f"1.0.0@{OLD}"))
     assert (translation.row, translation.rolled_out) == ("ready", True)
 
 
-def test_a_new_repository_index_counts_once_the_helm_chart_was_built_from_it(make: Any) -> None:
+def test_new_repository_index_counts_once_the_helm_chart_is_built_from_it(make: Any) -> None:
     repository = make.source("HelmRepository", generation=2, fetched=2, revision="sha256:new")
     assert helm(make, repository).row == "source_syncing"
     assert helm(make, repository, make.source("HelmChart", revision="sha256:new")).row == "ready"

@@ -62,9 +62,7 @@ def test_row_2_a_failing_uninstall_degrades(make: Any) -> None:
     ("settled", "ready"),
     [("intent", (True, "HelmReleaseReady")), ("older", (None, "Reconciling")), ("", (None, "Reconciling"))],
 )
-def test_row_3_a_suspended_release_is_ready_only_for_an_intent_that_was_rolled_out(
-    make: Any, settled: str, ready: SAID
-) -> None:
+def test_row_3_suspended_release_is_ready_only_for_a_rolled_out_intent(make: Any, settled: str, ready: SAID) -> None:
     release = {"spec": {"suspend": True}, "annotations": {"vworkspace.io/applied-intent-hash": settled}}
     translation = translation_of(make, make.condition("Ready", "True", "InstallSucceeded"), release=release)
     assert said(translation)["ready"] == ready
@@ -122,7 +120,7 @@ def test_row_4_a_remediation_of_an_older_generation_does_not_count(make: Any) ->
     assert translation.row == "rolling_out"
 
 
-def test_row_5_a_release_that_flux_gave_up_on_is_stalled_and_degraded(make: Any) -> None:
+def test_row_5_release_that_flux_gave_up_on_is_stalled_and_degraded(make: Any) -> None:
     translation = translation_of(
         make,
         make.condition("Ready", "False", "InstallFailed", "context deadline exceeded"),
@@ -159,14 +157,14 @@ def test_row_7_a_source_that_is_not_ready_yet_is_syncing(make: Any, reason: str)
 
 
 @pytest.mark.parametrize(("ago", "row"), [(0, "source_syncing"), (29, "source_syncing"), (30, "chart_unreachable")])
-def test_a_failing_source_moves_from_row_7_to_row_8_after_the_grace_time(make: Any, ago: int, row: str) -> None:
+def test_failing_source_moves_from_row_7_to_8_after_the_grace_time(make: Any, ago: int, row: str) -> None:
     chart = make.source("HelmChart", make.condition("FetchFailed", "True", "NoSource", "gone", ago=ago))
     translation = translation_of(make, make.condition("Ready", "False", "SourceNotReady", ago=1), chart=chart)
     assert translation.row == row
     assert translation.recheck == (make.now + timedelta(seconds=30 - ago) if ago < 30 else None)
 
 
-def test_row_8_reports_the_messages_of_the_sources_and_is_stalled_if_they_are(make: Any) -> None:
+def test_row_8_reports_source_messages_and_is_stalled_if_sources_are(make: Any) -> None:
     chart = make.source(
         "HelmChart",
         make.condition("FetchFailed", "True", "NoSourceArtifact", "no artifact", ago=60),
@@ -189,7 +187,7 @@ def test_row_8_reports_the_messages_of_the_sources_and_is_stalled_if_they_are(ma
     assert translation.ready.message == "HelmChart team-shop: no artifact; HelmRepository shop: connection refused"
 
 
-def test_row_8_a_failure_of_an_older_generation_of_the_source_does_not_count(make: Any) -> None:
+def test_row_8_failure_of_an_older_source_generation_does_not_count(make: Any) -> None:
     chart = make.source(
         "HelmChart", make.condition("FetchFailed", "True", "X", "old", generation=1, ago=90), generation=2
     )
@@ -197,7 +195,7 @@ def test_row_8_a_failure_of_an_older_generation_of_the_source_does_not_count(mak
 
 
 @pytest.mark.parametrize(("ahead", "left"), [(10, 20), (86_400, None)])
-def test_a_failure_that_is_ahead_of_our_clock_does_not_hide_an_unreachable_chart_for_as_long_as_clocks_differ(
+def test_failure_time_ahead_of_our_clock_does_not_hide_an_unreachable_chart(
     make: Any, ahead: int, left: int | None
 ) -> None:
     chart = make.source("HelmChart", make.condition("FetchFailed", "True", "NoSource", "gone", ago=-ahead))
@@ -426,7 +424,7 @@ def test_the_rows_are_the_seventeen_of_the_table() -> None:
 
 
 @pytest.mark.parametrize("stale", ["Stalled", "Remediated", "Drifted"])
-def test_the_result_of_an_older_oci_tag_does_not_count_for_a_newer_one(make: Any, stale: str) -> None:
+def test_result_of_an_older_oci_tag_does_not_count_for_newer_tags(make: Any, stale: str) -> None:
     translation = translation_of(
         make,
         make.condition("Ready", "False", "UpgradeFailed"),
@@ -459,9 +457,7 @@ def test_new_values_are_rolled_out_when_flux_has_handled_our_request(
 
 
 @pytest.mark.parametrize(("settled", "row"), [("intent", "ready"), ("older", "rolling_out")])
-def test_a_held_release_is_ready_only_for_an_intent_that_was_rolled_out_before(
-    make: Any, settled: str, row: str
-) -> None:
+def test_held_release_is_ready_only_for_a_rolled_out_intent(make: Any, settled: str, row: str) -> None:
     release = {"annotations": {"vworkspace.io/applied-intent-hash": settled}}
     assert (
         translation_of(make, make.condition("Ready", "True", "UpgradeSucceeded"), release=release, held=True).row == row

@@ -39,7 +39,7 @@ NOT_TAKEN_UP = {"generation": 2, "attempted": 1, "observed": 1, "annotations": S
     ("waiting", "stalled", "recheck"),
     [(0, None, 15 * MINUTE), (14 * MINUTE, None, 1 * MINUTE), (15 * MINUTE, (True, "ProgressDeadlineExceeded"), None)],
 )
-def test_an_upgrade_that_flux_does_not_take_up_is_stalled_after_the_deadline(
+def test_upgrade_that_flux_ignores_is_stalled_after_the_deadline(
     make: Any, waiting: int, stalled: SAID, recheck: int | None
 ) -> None:
     old = make.condition("Ready", "True", "InstallSucceeded", generation=1, ago=86400)
@@ -58,7 +58,7 @@ def test_the_deadline_of_an_upgrade_restarts_when_flux_starts_to_reconcile_it(ma
     assert translation_of(make, old, at_work, release=NOT_TAKEN_UP, waiting_since=since).stalled is None
 
 
-def test_a_url_that_source_controller_does_not_take_up_is_stalled_and_names_the_controller(make: Any) -> None:
+def test_url_that_source_controller_ignores_is_stalled_and_names_the_controller(make: Any) -> None:
     translation = translation_of(
         make,
         make.condition("Ready", "True", "InstallSucceeded", ago=86400),
@@ -79,9 +79,7 @@ def test_a_url_that_source_controller_does_not_take_up_is_stalled_and_names_the_
         (("Unknown", "Progressing"), (None, "Reconciling")),
     ],
 )
-def test_row_3_ready_of_a_suspended_release_is_fluxs_last_result_of_any_generation(
-    make: Any, before: Any, ready: SAID
-) -> None:
+def test_row_3_ready_of_a_suspended_release_is_fluxs_last_result(make: Any, before: Any, ready: SAID) -> None:
     release = {
         "generation": 4,
         "attempted": 1,
@@ -91,7 +89,7 @@ def test_row_3_ready_of_a_suspended_release_is_fluxs_last_result_of_any_generati
     assert said(translation_of(make, make.condition("Ready", *before), release=release))["ready"] == ready
 
 
-def test_ready_calls_a_version_held_and_not_rolled_out_while_its_apply_is_held(make: Any) -> None:
+def test_ready_calls_a_version_held_while_its_apply_is_held(make: Any) -> None:
     translation = translation_of(
         make, make.condition("Ready", "True", "UpgradeSucceeded"), held=True, waiting_since=make.now
     )

@@ -60,7 +60,7 @@ def test_a_failing_uninstall_is_reported_with_fluxs_text(make: Any) -> None:
     assert "post-delete hooks failed" in found.report.conditions["Ready"].message
 
 
-def test_an_uninstall_that_never_ends_is_stalled_with_the_remedy_and_keeps_waiting(make: Any) -> None:
+def test_endless_uninstall_is_stalled_with_the_remedy_and_keeps_waiting(make: Any) -> None:
     found = step(make, make.release(deleted=601))
     assert said(found, "Stalled") == (True, "UninstallTimeout")
     assert said(found, "Reconciling") == (False, "Uninstalling")

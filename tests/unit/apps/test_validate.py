@@ -99,7 +99,7 @@ def test_all_problems_of_a_spec_are_reported_in_one_message(make: Any) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_spec_that_breaks_a_pattern_does_not_decode_even_under_an_older_crd(
+def test_spec_against_a_pattern_does_not_decode_even_under_an_older_crd(
     make: Any, spec: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(InvalidObject) as refused:
@@ -117,7 +117,7 @@ def test_a_spec_that_breaks_a_pattern_does_not_decode_even_under_an_older_crd(
         (253, {"mode": "placeholder", "chart": None, "release": None, "values": None}, False),
     ],
 )
-def test_a_name_that_is_too_long_for_fluxs_labels_is_refused_with_the_bound(
+def test_name_too_long_for_flux_labels_is_refused_with_the_limit(
     make: Any, length: int, spec: dict[str, Any], refused: bool
 ) -> None:
     problem = check(make, spec, name="a" * length)
@@ -174,7 +174,7 @@ def test_a_running_release_is_not_renamed(make: Any, spec: dict[str, Any], field
     assert f"{field} cannot change" in problem.message
 
 
-def test_a_release_name_that_was_edited_on_the_helm_release_is_a_conflict_and_not_a_rename(make: Any) -> None:
+def test_edited_release_name_on_the_helm_release_is_a_conflict(make: Any) -> None:
     release = make.release(
         spec={**RUNNING, "releaseName": "edited"}, annotations={"vworkspace.io/last-applied-generation": "1"}
     )
@@ -195,7 +195,7 @@ def test_a_release_name_that_was_edited_on_the_helm_release_is_a_conflict_and_no
         ("https://other.example.com", False),
     ],
 )
-def test_a_prefix_of_the_allow_list_does_not_match_a_longer_host_name(make: Any, url: str, allowed: bool) -> None:
+def test_allow_list_prefix_does_not_match_a_longer_host_name(make: Any, url: str, allowed: bool) -> None:
     problem = check(make, {"chart": {"url": url}}, settings=Settings(url_allow_list=("https://charts.example.com",)))
     assert (problem is None) is allowed
     if problem is not None:

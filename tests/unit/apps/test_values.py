@@ -63,7 +63,7 @@ def test_the_token_depends_on_uid_and_version_and_not_on_the_content() -> None:
     assert len({token_of(one), token_of(two), token_of(Metadata(uid="v", resource_version="1")), token_of(None)}) == 4
 
 
-def test_values_are_lacking_only_if_the_object_or_the_key_is_known_to_be_missing() -> None:
+def test_values_are_missing_only_if_object_or_key_certainly_is() -> None:
     assert values("").lacking
     assert not values("t").lacking
     assert ValuesFrom(kind="Secret", namespace="t", name="v", key="k", token="t", has_key=False).lacking

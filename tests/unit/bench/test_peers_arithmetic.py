@@ -76,7 +76,7 @@ def test_the_cpu_of_children_that_ended_belongs_to_a_process() -> None:
     assert machine.parse_cpu(stat) * machine.TICKS == pytest.approx(73)
 
 
-def test_waiting_for_a_disk_does_not_count_as_busy_time_but_a_stolen_moment_does() -> None:
+def test_disk_wait_is_not_busy_time_but_stolen_time_is() -> None:
     stat = "cpu  10 20 30 4000 5000 6 7 8 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n"
     assert machine.parse_busy(stat) * machine.TICKS == pytest.approx(81)
 

@@ -22,7 +22,7 @@ async def test_calls_begin_at_their_rate_however_long_their_answers_take() -> No
     assert paced.late == pytest.approx(0)
 
 
-async def test_a_load_that_the_server_does_not_answer_ends_early_and_leaves_no_call_behind() -> None:
+async def test_load_without_server_responses_ends_early_and_leaves_no_call() -> None:
     ended = []
 
     async def act(number: int) -> None:

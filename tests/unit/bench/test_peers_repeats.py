@@ -36,7 +36,7 @@ def measuring(monkeypatch: pytest.MonkeyPatch, *foreign: float) -> list[float]:
     ],
     ids=["quiet at once", "quiet in the end", "never quiet", "no repeats"],
 )
-def test_a_disturbed_run_is_made_again_until_it_is_quiet_and_the_last_one_counts(
+def test_disturbed_run_is_repeated_until_quiet_and_the_last_counts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, foreign: tuple[float, ...], repeats: int, made: int, noisy: int
 ) -> None:
     left = measuring(monkeypatch, *foreign)

@@ -84,7 +84,7 @@ def test_targets_are_judged_against_the_others_medians(runner: Runner) -> None:
     assert not any("large" in name for name in found)
 
 
-def test_a_summary_has_a_line_for_each_contestant_and_leaves_out_figures_that_all_lack() -> None:
+def test_summary_has_a_line_for_each_contestant_and_omits_empty_figures() -> None:
     behind = {"p50_ms": 900.0, "p99_ms": 4000.0, "keeps_up": False, "errors": 0}
     failed = {"session": "base", "contestant": "kube-rs", "run": 1, "failed": "Died: ended with code 1", "phases": {}}
     head, _, *lines = report.summary(
@@ -130,7 +130,7 @@ def test_a_report_is_put_between_the_marks_of_a_document(tmp_path: Path) -> None
     assert text.endswith("\n\nend\n")
 
 
-def test_published_runs_are_found_again_with_all_their_figures_but_the_single_latencies(tmp_path: Path) -> None:
+def test_published_runs_are_read_back_with_all_figures_except_single_latencies(tmp_path: Path) -> None:
     document = tmp_path / "benchmark.md"
     document.write_text(f"{publish.BEGIN}{publish.END}")
     assert publish.published(document) == {}

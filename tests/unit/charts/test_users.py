@@ -72,7 +72,7 @@ def test_tenants_write_their_kinds_and_administrators_all_others(family: str) ->
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_every_kind_and_its_status_are_readable_unless_its_spec_holds_a_secret(family: str) -> None:
+def test_every_kind_and_status_is_readable_unless_its_spec_has_secrets(family: str) -> None:
     kinds = (OF_TENANTS.get(family, set()) | OF_ADMINISTRATORS.get(family, set())) - SECRET
     assert rights(rules_of(family)["view"]) == dict.fromkeys([*kinds, *(f"{kind}/status" for kind in kinds)], READ)
 

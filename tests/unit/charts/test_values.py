@@ -32,7 +32,7 @@ def test_each_value_has_the_comment_above_it_or_that_of_its_group() -> None:
     )
 
 
-def test_a_bar_in_a_comment_does_not_end_the_cell_of_the_table() -> None:
+def test_bar_in_a_comment_does_not_end_the_table_cell() -> None:
     assert "| `image.pull` | `[]` | A list \\| of names. |" in table(TEXT)
 
 

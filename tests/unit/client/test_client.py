@@ -39,7 +39,7 @@ async def test_a_list_is_paged_and_its_items_know_their_kind(
     assert all(dict(request.params)["labelSelector"] == "x=y" for request in server.seen)
 
 
-async def test_a_list_has_the_version_of_its_first_page_since_a_watch_from_a_later_one_could_miss_events(
+async def test_paged_list_has_the_version_of_its_first_page(
     connect: Callable[..., Client], server: Any, say: Say
 ) -> None:
     server.script = [say(page(["a", "b"], "9", "t1")), say(page(["c"], "12"))]

@@ -79,7 +79,7 @@ def test_an_address_that_is_none_is_refused(address: str) -> None:
         ClientConfig.direct(address)
 
 
-def test_a_path_below_the_host_is_kept_and_the_label_is_the_host_alone() -> None:
+def test_path_below_the_host_is_kept_and_the_label_has_only_host() -> None:
     config = ClientConfig.direct("https://rancher:8443/k8s/clusters/c-1/")
     assert (config.server, config.host) == ("https://rancher:8443/k8s/clusters/c-1", "rancher:8443")
 

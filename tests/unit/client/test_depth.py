@@ -37,7 +37,7 @@ def test_json_that_is_not_nested_deeply_is_unchanged(value: Any) -> None:
 
 
 @pytest.mark.parametrize("depth", [LEVELS - 2, LEVELS, LEVELS + 2, 9_000])
-def test_an_object_of_any_depth_is_decoded_and_what_was_left_out_can_be_seen(depth: int) -> None:
+def test_object_of_any_depth_is_decoded_and_omissions_are_visible(depth: int) -> None:
     text = pod("deep", depth)
     assert decode_object(text)["metadata"]["name"] == "deep"
     assert (LEFT_OUT in flattened(text)) is (depth >= LEVELS)
@@ -45,7 +45,7 @@ def test_an_object_of_any_depth_is_decoded_and_what_was_left_out_can_be_seen(dep
 
 
 @pytest.mark.parametrize("depth", [930, 960, 990, 9_000])
-async def test_an_object_that_is_nested_too_deeply_costs_its_neighbours_in_a_watch_nothing(depth: int) -> None:
+async def test_object_with_excessive_nesting_does_not_affect_others_in_a_watch(depth: int) -> None:
     lines = b"".join(b'{"type":"ADDED","object":' + pod(*of) + b"}\n" for of in (("a", 2), ("deep", depth), ("b", 2)))
     parts = iter((lines, b""))
 

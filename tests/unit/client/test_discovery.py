@@ -113,9 +113,7 @@ async def test_not_served_is_believed_only_briefly(discovery: Discovery, server:
     assert (await discovery.resource(DEPLOYMENT)).plural == "deployments"
 
 
-async def test_a_kind_that_is_missing_from_a_known_group_is_asked_for_again_soon(
-    discovery: Discovery, server: Server
-) -> None:
+async def test_kind_missing_from_a_known_group_is_requested_again_soon(discovery: Discovery, server: Server) -> None:
     await discovery.resource(DEPLOYMENT)
     with pytest.raises(NotServed, match=r"no Scale in apps/v1"):
         await discovery.resource(SCALE)

@@ -122,7 +122,7 @@ async def test_a_token_file_is_followed(tmp_path: Path) -> None:
     assert await authorization(config) == "Bearer t-22"
 
 
-async def test_a_refused_token_is_looked_up_in_the_file_again_but_not_in_a_loop(tmp_path: Path) -> None:
+async def test_refused_token_is_read_from_the_file_again_without_a_loop(tmp_path: Path) -> None:
     path = write(tmp_path / "config", content(token="t-1"))
     config = await load(path)
     assert await authorization(config) == "Bearer t-1"

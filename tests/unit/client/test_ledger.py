@@ -76,7 +76,7 @@ def test_a_lost_answer_stays_unknown_until_a_later_write_is_answered(ledger: Led
     assert states(ledger) == [("a", WriteState.DONE, "9")]
 
 
-def test_an_unknown_write_that_is_older_than_an_answered_one_does_not_count(ledger: Ledger) -> None:
+def test_unknown_write_older_than_an_acknowledged_write_does_not_count(ledger: Ledger) -> None:
     slow = ledger.begin(ME, SECRET, "web", "a")
     ledger.begin(ME, SECRET, "web", "a").settle("9", "u")
     slow.unknown()

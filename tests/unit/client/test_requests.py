@@ -135,7 +135,7 @@ def test_an_apply_drops_managed_fields_and_names_the_kind() -> None:
 
 
 @pytest.mark.parametrize("text", ["half \ud800", {"\udfff": "half"}], ids=["value", "key"])
-def test_half_of_a_surrogate_pair_is_refused_before_sending_with_what_to_do(text: Any) -> None:
+def test_half_of_a_surrogate_pair_is_refused_before_sending_with_remedy(text: Any) -> None:
     body = {"metadata": {"name": "a", "namespace": "web"}, "data": {"x": text}}
     with pytest.raises(UsageError, match=r"^apply pods web/a: .* surrogate pair .*errors='replace'"):
         requests.apply(PODS, body, manager="me", force=False, subresource="", dry_run=False)

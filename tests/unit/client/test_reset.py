@@ -65,7 +65,7 @@ class ResettingServer:
     [(b"", False), (b"", True), (b"HTTP/1.1 201 Created\r\nContent-Length: 9000\r\n\r\n{", True)],
     ids=["after the first byte of the request", "after the request", "inside the response"],
 )
-async def test_a_create_whose_connection_is_reset_may_have_been_done_and_is_not_sent_again(
+async def test_create_with_a_reset_connection_has_unknown_outcome_and_no_retry(
     sends: bytes, whole: bool, size: int
 ) -> None:
     server = ResettingServer(sends, whole)

@@ -30,7 +30,7 @@ def request(path: str = "/api/v1/pods", body: bytes | None = None, method: str =
         (request(body=b"x" * (LARGE_BODY + 1), method="PATCH"), ACCEPT, False),
     ],
 )
-def test_only_a_request_without_characters_to_escape_is_sent_over_the_bare_connection(
+def test_only_a_request_without_escapes_uses_the_bare_connection(
     asked: Request, headers: tuple[tuple[str, str], ...], expected: bool
 ) -> None:
     assert is_plain(asked, headers) is expected

@@ -125,14 +125,8 @@ async def test_doubt_survives_a_later_attempt_that_surely_failed(
         (504, "Timeout", ServerFailure, [WriteState.UNKNOWN]),
     ],
 )
-async def test_an_error_of_a_write_leaves_the_write_unknown_or_failed_in_the_ledger(
-    client: Client,
-    server: Any,
-    refuse: Say,
-    code: int,
-    reason: str,
-    error: type[Exception],
-    left: list[WriteState],
+async def test_write_error_leaves_the_write_unknown_or_failed_in_the_ledger(
+    client: Client, server: Any, refuse: Say, code: int, reason: str, error: type[Exception], left: list[WriteState]
 ) -> None:
     server.script = [refuse(code, reason)]
     with pytest.raises(error):
@@ -176,7 +170,7 @@ async def test_a_write_that_is_cancelled_before_it_is_sent_was_not_done(
     await first
 
 
-async def test_a_write_that_is_cancelled_between_attempts_is_judged_by_what_was_sent(
+async def test_write_cancelled_between_attempts_is_judged_by_its_sent_attempts(
     client: Client, server: Any, say: Say
 ) -> None:
     async def cancelled_after(step: Any) -> list[WriteState]:
@@ -289,7 +283,7 @@ async def test_a_deletion_without_uid_is_not_repeated(client: Client, server: An
     assert len(server.seen) == 1
 
 
-async def test_a_successful_response_without_an_object_is_an_error_and_leaves_the_write_unknown(
+async def test_successful_response_without_an_object_is_an_error_with_unknown_outcome(
     client: Client, server: Any
 ) -> None:
     server.script = [Response(200, b"<html>welcome to the hotel network</html>", "text/html")]

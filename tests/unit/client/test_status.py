@@ -66,7 +66,7 @@ def test_causes_are_kept_by_field() -> None:
     assert found.causes == (("spec.replicas", "must be positive"),)
 
 
-def test_a_patch_of_another_object_of_the_name_is_a_conflict_whatever_else_it_would_break() -> None:
+def test_patch_of_a_successor_is_a_conflict_before_any_other_error() -> None:
     causes = [
         {"reason": "FieldValueInvalid", "message": "field is immutable", "field": field}
         for field in ("spec.selector", "metadata.uid")
@@ -100,7 +100,7 @@ def test_plain_text_is_quoted_and_cut() -> None:
 
 
 @pytest.mark.parametrize("content", [b'{"password":"s3cret"}', b"<html>s3cret</html>", b"\xff\xfes3cret", b""])
-def test_of_a_body_other_than_a_status_the_error_gives_the_size_and_no_content(content: bytes) -> None:
+def test_error_for_a_body_without_a_status_has_size_and_no_content(content: bytes) -> None:
     found = status_error(content, "get secrets web/a", code=502, content_type="application/json")
     assert "s3cret" not in str(found)
     assert f"{len(content)} bytes" in str(found)

@@ -28,14 +28,14 @@ def test_a_client_certificate_is_loaded_and_leaves_no_file(tmp_path: Path, monke
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_certificate_and_a_key_that_do_not_belong_together_are_an_error_that_shows_neither() -> None:
+def test_certificate_and_key_mismatch_is_an_error_that_shows_neither() -> None:
     other = material()
     with pytest.raises(ConfigError, match="the client certificate and its key do not work") as caught:
         make_context(material(other.certificate), TlsOptions())
     assert "BEGIN" not in str(caught.value)
 
 
-def test_without_a_folder_for_the_moment_of_loading_the_error_says_what_to_mount(
+def test_error_for_a_missing_temporary_folder_names_what_to_mount(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))

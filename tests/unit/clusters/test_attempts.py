@@ -33,7 +33,7 @@ def test_the_pauses_of_a_job_double_up_to_half_a_minute() -> None:
     assert pauses(Attempts(Shortest()), 7) == [1, 2, 4, 8, 16, 30, 30]
 
 
-def test_a_job_that_is_finished_or_dropped_begins_with_the_first_pause_again() -> None:
+def test_finished_or_dropped_job_starts_with_the_first_delay_again() -> None:
     attempts = Attempts(Shortest())
     pauses(attempts, 3)
     attempts.ended("a")
@@ -52,7 +52,7 @@ def test_the_job_that_has_been_due_for_longest_is_tried_first() -> None:
     assert attempts.due_first(jobs[:2], now=10.0) == entry("a")
 
 
-def test_jobs_of_the_stored_journal_may_have_begun_and_wait_since_the_start_of_this_process() -> None:
+def test_jobs_of_the_stored_journal_may_have_begun_before_this_process() -> None:
     attempts = Attempts(Shortest(), stored=[entry("a")], now=100.0)
     attempts.placed(["b"], now=50.0)
     assert [attempts.may_have_begun(job_id) for job_id in "ab"] == [True, False]

@@ -226,7 +226,7 @@ async def test_refused_words_reach_the_control_plane_as_results_and_no_object() 
     assert "spec.approvals.claim" in second.message
 
 
-async def test_job_of_an_earlier_release_in_the_journal_is_refused_when_it_is_resumed() -> None:
+async def test_job_of_an_earlier_release_in_the_journal_is_refused_at_resumption() -> None:
     times = {"createdAt": "2030-01-01T00:00:00Z", "expiresAt": "2040-01-01T00:00:00Z"}
     raw: dict[str, Any] = {
         "kind": "apply",

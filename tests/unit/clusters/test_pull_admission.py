@@ -23,7 +23,7 @@ def cluster(endpoint: str, **more: object) -> Object:
 
 
 @pytest.mark.parametrize("endpoint", ["http://plane.example.com", "https://[::1"])
-async def test_an_endpoint_that_is_not_used_is_refused_in_the_words_of_the_condition(lab: Lab, endpoint: str) -> None:
+async def test_unsupported_endpoint_is_refused_with_the_message_of_the_condition(lab: Lab, endpoint: str) -> None:
     here = Plane(lab)
     await here.run()
     await here.create(controlPlaneEndpoint=endpoint)
@@ -49,7 +49,7 @@ async def test_a_cluster_stored_earlier_can_still_be_changed_in_other_fields() -
 @pytest.mark.parametrize(
     ("desired", "service", "served"), [(None, "", 0), (None, "a/b", 1), (True, "", 1), (False, "a/b", 0)]
 )
-def test_the_webhook_is_served_if_it_can_be_reached_or_the_setting_demands_it(
+def test_webhook_is_served_if_reachable_or_required_by_the_setting(
     desired: bool | None, service: str, served: int
 ) -> None:
     manager = Manager("konverge", settings=ManagerSettings(webhooks=WebhookSettings(service=service)))

@@ -23,7 +23,7 @@ from konverge_testing.apiserver.faults.rules import Rule as FaultRule
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 
 
-async def test_a_cluster_registers_by_a_token_in_its_spec_which_is_removed_after_its_use(lab: Lab) -> None:
+async def test_cluster_registers_by_a_token_in_its_spec_that_is_removed(lab: Lab) -> None:
     here = Plane(lab)
     await here.start()
     cluster = await here.until(is_("Connected", "True", "RoundTripOK"))
@@ -39,7 +39,7 @@ async def test_a_cluster_registers_by_a_token_in_its_spec_which_is_removed_after
     assert cluster.status.last_heartbeat
 
 
-async def test_a_cluster_registers_by_a_token_in_a_secret_as_soon_as_that_is_there(lab: Lab) -> None:
+async def test_cluster_registers_once_the_secret_with_its_token_exists(lab: Lab) -> None:
     here = Plane(lab)
     await here.run()
     await here.create(registrationTokenSecretRef={"name": "registration"})
@@ -159,7 +159,7 @@ async def test_a_request_to_replace_the_credential_is_done_once_and_removed(lab:
     assert any(event.get("reason") == "CredentialRotated" for event in await lab.client.list(EVENT, None))
 
 
-async def test_a_rotation_that_is_refused_is_said_in_the_condition_until_it_is_done_or_withdrawn(lab: Lab) -> None:
+async def test_refused_rotation_is_in_the_condition_until_done_or_withdrawn(lab: Lab) -> None:
     here = Plane(lab)
     await here.start()
     await here.until(phase("Connected"))
@@ -186,9 +186,7 @@ def rotations_of(here: Plane) -> list[object]:
     return [one for one in here.plane.exchanges if one.request.path.endswith("/rotate")]
 
 
-async def test_a_cluster_without_any_token_waits_for_one_and_the_deprecated_url_of_the_control_plane_is_used(
-    lab: Lab,
-) -> None:
+async def test_cluster_without_a_token_waits_and_uses_the_deprecated_url(lab: Lab) -> None:
     here = Plane(lab)
     await here.run()
     await here.create(controlPlaneEndpoint=None, controlPlaneBaseUrl="https://plane.example.com")
@@ -317,7 +315,7 @@ async def test_a_reconcile_that_the_api_server_refuses_is_reported_and_mended(la
 
 
 @pytest.mark.parametrize("token_in", ["spec", "secret"])
-async def test_a_life_of_a_cluster_needs_no_right_beyond_the_rules_and_no_secret_outside_of_the_operators_namespace(
+async def test_cluster_lifecycle_needs_only_listed_rules_and_operator_namespace_secrets(
     lab: Lab, token_in: str
 ) -> None:
     here = Plane(lab, namespace="default")

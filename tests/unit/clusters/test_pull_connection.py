@@ -40,7 +40,7 @@ RETRIED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("fault", RETRIED)
-async def test_a_control_plane_that_fails_is_tried_again_after_a_second_or_more(fault: str) -> None:
+async def test_failing_control_plane_is_retried_after_a_second_or_more(fault: str) -> None:
     async with World() as world:
         agent = await world.start()
         await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
@@ -146,7 +146,7 @@ def unknown(world: World) -> int:
     return len([one for one in world.plane.exchanges if one.response.status == 404])
 
 
-async def test_a_job_that_the_control_plane_does_not_know_any_more_is_dropped() -> None:
+async def test_job_unknown_to_the_control_plane_is_dropped() -> None:
     """If the acknowledgement gets a 404, the job is not executed. If the result gets a 404, the job is done, and not reported again."""
     async with World() as world:
         agent = await world.start()
@@ -171,7 +171,7 @@ async def test_a_job_that_the_control_plane_does_not_know_any_more_is_dropped() 
     assert "disconnected" not in world.states
 
 
-async def test_a_response_above_the_limit_is_not_read_and_smaller_ones_come_through() -> None:
+async def test_response_above_the_limit_is_not_read_and_smaller_responses_are() -> None:
     async with World(most_response=64 * 1024) as world:
         await world.start()
         big = ensure("big", values={"source": "inline", "inline": {"a": "x" * 40_000}})
@@ -185,7 +185,7 @@ async def test_a_response_above_the_limit_is_not_read_and_smaller_ones_come_thro
     assert outcomes == [Outcome.SUCCEEDED] * 3
 
 
-async def test_the_credential_is_stored_before_it_is_used_and_a_lost_registration_is_repeated() -> None:
+async def test_credential_is_stored_before_use_and_a_lost_registration_is_repeated() -> None:
     async with World() as world:
         world.plane.faults.add(path="/register", cut="after")
         agent = await world.start()
@@ -207,7 +207,7 @@ async def test_a_token_that_is_used_up_or_unknown_fails_the_registration() -> No
             assert token not in agent.state.message
 
 
-async def test_a_rotation_replaces_the_credential_once_and_the_old_one_is_refused_afterwards() -> None:
+async def test_rotation_replaces_the_credential_once_and_the_old_credential_is_refused() -> None:
     async with World() as world:
         agent = await world.start()
         await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
@@ -238,7 +238,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("fault", REFUSED)
-async def test_a_rotation_that_is_refused_keeps_the_credential_and_the_jobs_and_is_tried_again(fault: str) -> None:
+async def test_refused_rotation_keeps_credential_and_jobs_and_is_retried(fault: str) -> None:
     async with World() as world:
         agent = await world.start()
         await world.plane.until(partial(_connected, agent))
@@ -273,7 +273,7 @@ async def test_a_rotation_that_meets_a_refused_session_stops_the_agent(status: i
         assert (agent.state.step, agent.state.reason) == (Step.STOPPED, "RotationFailed")
 
 
-async def test_a_rotation_asked_for_by_a_job_and_refused_is_tried_again_until_the_job_expires() -> None:
+async def test_refused_rotation_requested_by_a_job_is_retried_until_job_expiry() -> None:
     async with World() as world:
         agent = await world.start()
         await world.plane.until(partial(_connected, agent))
@@ -292,7 +292,7 @@ async def test_a_rotation_asked_for_by_a_job_and_refused_is_tried_again_until_th
         assert agent.state.step is Step.CONNECTED
 
 
-async def test_every_request_of_a_story_is_of_the_media_type_and_has_a_limit() -> None:
+async def test_every_agent_request_has_a_time_limit_and_a_size_limit() -> None:
     async with World() as world:
         await world.start()
         await world.plane.result(world.plane.submit("intent", ensure()))
@@ -303,7 +303,7 @@ async def test_every_request_of_a_story_is_of_the_media_type_and_has_a_limit() -
     assert msgspec.json.decode(requests[0].body or b"")["clusterId"] == "east"
 
 
-async def test_a_journal_that_cannot_be_read_is_said_and_nothing_is_carried_out() -> None:
+async def test_unreadable_journal_is_reported_and_nothing_is_executed() -> None:
     async with World() as world:
         agent = await world.start()
         await world.plane.result(world.plane.submit("intent", ensure()))

@@ -101,7 +101,7 @@ async def test_without_a_crash_every_job_is_acknowledged_and_reported_once() -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["fatal", "cut"])
 @pytest.mark.parametrize("full", [False, True], ids=["with places", "without a place for a job that waits"])
-async def test_x8_a_crash_or_a_lost_connection_at_any_write_or_request_loses_no_job_and_repeats_none(
+async def test_x8_crash_or_lost_connection_loses_no_job_and_repeats_none(
     fault: str, full: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if full:

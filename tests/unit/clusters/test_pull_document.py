@@ -87,7 +87,7 @@ def test_the_document_is_generated_from_the_models() -> None:
     assert openapi.TARGET.read_text() == openapi.text(), "run: make generate"
 
 
-async def test_every_exchange_of_a_story_with_faults_is_of_the_form_of_the_document() -> None:
+async def test_every_exchange_with_faults_matches_the_protocol_document() -> None:
     async with World() as world:
         submit, plane = world.plane.submit, world.plane
         plane.faults.add(path="/register", status=503)

@@ -68,7 +68,7 @@ async def test_after_an_outage_the_status_comes_first_and_then_the_jobs() -> Non
     assert {event.type for event in world.plane.events} == {"snapshot"}
 
 
-async def test_a_full_buffer_drops_the_oldest_says_so_and_the_present_status_follows() -> None:
+async def test_full_buffer_drops_and_counts_the_oldest_before_a_status_snapshot() -> None:
     async with World(event_buffer=150) as world:
         agent = await world.start()
         await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
@@ -100,7 +100,7 @@ async def test_events_that_the_control_plane_does_not_want_are_dropped(status: i
     assert "disconnected" not in world.states
 
 
-async def test_events_are_gathered_for_a_second_and_a_hundred_are_sent_at_once() -> None:
+async def test_events_are_gathered_for_a_second_and_sent_by_the_hundred() -> None:
     async with World() as world:
         agent = await world.start()
         await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
@@ -140,7 +140,7 @@ def test_events_that_are_being_sent_do_not_make_room_for_others() -> None:
     assert names_in(buffer) == ["a2", "b0", "b1"]
 
 
-def test_after_an_error_the_same_events_are_sent_and_those_that_waited_behind_them_were_dropped() -> None:
+def test_after_an_error_the_same_events_are_sent_and_waiting_events_dropped() -> None:
     buffer = EventBuffer(3)
     for number in range(3):
         buffer.add(deletion(instance(name=f"a{number}")))

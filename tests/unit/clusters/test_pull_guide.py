@@ -31,7 +31,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
-async def test_the_example_of_the_page_registers_a_cluster_and_its_jobs_are_carried_out(lab: Lab) -> None:
+async def test_example_of_the_page_registers_a_cluster_and_executes_its_jobs(lab: Lab) -> None:
     secret, cluster = (one for block in blocks("yaml") for one in yaml.safe_load_all(block))
     token = secret["stringData"]["registrationToken"]
     plane = AgentServer(cluster["spec"]["clusterId"], tokens=(token,), random=lab.rng())
@@ -67,7 +67,7 @@ def values(*vocabularies: type) -> set[str]:
     return {value for one in vocabularies for name, value in vars(one).items() if name.isupper()}
 
 
-def test_the_page_names_every_condition_reason_phase_metric_and_setting_that_it_has_to() -> None:
+def test_page_names_every_condition_reason_phase_metric_and_setting() -> None:
     said = values(
         words.ClusterCondition,
         words.Connected,

@@ -75,7 +75,7 @@ async def test_certificates_are_verified_and_a_bundle_can_be_given(tmp_path: Pat
                 await lost.send(PING)
 
 
-async def test_the_proxy_of_the_environment_is_used_and_its_password_is_in_no_error() -> None:
+async def test_environment_proxy_is_used_and_its_password_is_in_no_error() -> None:
     asked: list[str] = []
 
     async def proxy(request: web.Request) -> web.Response:
@@ -139,9 +139,7 @@ async def test_faults_of_the_application_are_those_of_the_server_in_process() ->
         assert made.status == 201
 
 
-async def test_no_credential_is_in_a_log_an_event_a_status_a_metric_an_error_or_an_object_but_its_secret(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_no_credential_is_in_any_output_but_its_secret(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     lines: list[object] = []
 

@@ -45,7 +45,7 @@ async def test_an_intent_becomes_an_object_that_names_its_source() -> None:
     assert managers == {"konverge.agent"}
 
 
-async def test_a_signature_is_reserved_and_a_job_that_has_one_is_carried_out_as_any() -> None:
+async def test_signature_is_reserved_and_a_signed_job_is_executed_like_others() -> None:
     """The original documents signed jobs and reads no signature. Here the field is accepted, and proves nothing."""
     async with World() as world:
         await world.start()
@@ -67,7 +67,7 @@ async def test_a_state_that_is_there_already_is_a_noop() -> None:
     assert before.metadata.resource_version == after.metadata.resource_version
 
 
-async def test_x10_a_field_of_another_manager_is_a_conflict_with_manager_and_path_and_is_not_overwritten() -> None:
+async def test_x10_foreign_field_is_a_conflict_with_manager_and_path_without_overwrite() -> None:
     async with World() as world:
         await world.start()
         await world.plane.result(world.plane.submit("intent", ensure()))
@@ -97,7 +97,7 @@ async def test_a_request_for_an_operation_makes_one_however_often_it_is_delivere
     assert made[0].get("spec", "engine") == "velero"
 
 
-async def test_a_job_delivered_again_after_its_result_was_lost_reports_its_own_outcome() -> None:
+async def test_job_delivered_again_after_a_lost_result_reports_its_own_outcome() -> None:
     async with World() as world:
         await world.start()
         world.plane.faults.add(path="/ack", cut="after")
@@ -141,7 +141,7 @@ async def test_a_deletion_removes_only_objects_of_the_control_plane() -> None:
     assert {(one.outcome, one.reason) for one in (foreign, written)} == {(Outcome.FAILED, "ForeignObject")}
 
 
-async def test_a_deletion_that_meets_a_conflict_is_sent_again_until_the_object_is_gone() -> None:
+async def test_deletion_with_a_conflict_is_sent_again_until_the_object_disappears() -> None:
     async with World() as world:
         await world.start()
         await world.plane.result(world.plane.submit("intent", ensure()))
@@ -174,7 +174,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
-async def test_jobs_that_may_not_be_carried_out_fail_with_their_reasons_and_the_next_one_is_done() -> None:
+async def test_forbidden_jobs_fail_with_their_reasons_and_next_job_is_done() -> None:
     async with World(most_job=2048) as world:
         await world.start()
         jobs = {name: world.plane.submit(kind, payload) for name, (kind, payload, _) in REFUSED.items()}
@@ -237,7 +237,7 @@ HOSTILE: dict[str, tuple[str, str]] = {
 }
 
 
-async def test_a_job_that_cannot_be_read_or_stored_is_refused_and_the_one_beside_it_is_carried_out() -> None:
+async def test_unreadable_or_oversized_job_is_refused_and_its_neighbour_is_executed() -> None:
     async with World() as world:
         for number, (payload, _) in enumerate(HOSTILE.values()):
             world.plane.job(world.plane.submit("intent", {}, job_id=f"hostile-{number}")).text = hostile(
@@ -270,7 +270,7 @@ def test_a_job_that_cannot_be_encoded_is_refused_with_its_id(payload: dict[str, 
     assert (found.job_id, found.reason) == ("a", "Malformed")
 
 
-async def test_a_response_that_cannot_be_read_at_all_is_asked_for_again_one_job_at_a_time() -> None:
+async def test_unreadable_response_is_requested_again_with_one_job_per_page() -> None:
     async with World() as world:
         jobs = [world.plane.submit("intent", ensure(f"shop-{number}")) for number in range(3)]
         broken = world.plane.submit("intent", {})
@@ -303,7 +303,7 @@ async def test_an_object_that_is_being_deleted_is_not_applied_to() -> None:
     assert (result.outcome, result.reason) == (Outcome.FAILED, "BeingDeleted")
 
 
-async def test_an_api_server_that_fails_is_tried_again_and_the_control_plane_hears_of_it() -> None:
+async def test_failing_api_server_is_retried_and_reported_to_the_control_plane() -> None:
     async with World() as world:
         await world.start()
         await world.plane.until(lambda: bool(world.plane.exchanges))
@@ -328,9 +328,7 @@ async def test_an_error_that_speaks_of_a_conflict_is_none(status: int) -> None:
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-async def test_a_job_whose_journal_could_not_be_stored_is_not_taken_for_known(
-    moment: Literal["before", "after"],
-) -> None:
+async def test_job_with_an_unstored_journal_entry_does_not_count_as_known(moment: Literal["before", "after"]) -> None:
     """`after`: the journal is stored, but the agent gets an error."""
     async with World() as world:
         await world.start()
@@ -358,7 +356,7 @@ def version(number: str) -> dict[str, Any]:
     return {"chart": {**manifest()["spec"]["chart"], "version": number}}
 
 
-async def test_a_job_that_the_api_server_does_not_take_holds_up_no_job_of_another_object() -> None:
+async def test_job_that_the_api_server_refuses_delays_no_other_objects_job() -> None:
     async with World() as world:
         await world.start()
         world.server.faults.add(refuses("bad", 10_000))
@@ -381,7 +379,7 @@ async def test_a_job_that_the_api_server_does_not_take_holds_up_no_job_of_anothe
     assert {state.state for state in world.plane.job(bad).states} == {"retrying"}
 
 
-async def test_more_bad_jobs_than_are_accepted_at_once_hold_up_a_good_one_for_no_longer_than_one_of_them() -> None:
+async def test_many_bad_jobs_delay_a_good_job_like_a_single_bad_job() -> None:
     async with World(most_pending=5) as world:
         await world.start()
         world.server.faults.add(refuses("bad-*", 100_000))
@@ -398,7 +396,7 @@ async def test_more_bad_jobs_than_are_accepted_at_once_hold_up_a_good_one_for_no
 
 
 @pytest.mark.parametrize("same", [False, True], ids=["of many objects", "of one object"])
-async def test_a_journal_full_of_bad_jobs_keeps_no_good_one_waiting_and_loses_none(
+async def test_journal_full_of_bad_jobs_delays_no_good_job_and_loses_none(
     monkeypatch: pytest.MonkeyPatch, same: bool
 ) -> None:
     """15 jobs have a place in the queue; 12 more than a poll requests stay with the control plane, before the good jobs."""
@@ -452,7 +450,7 @@ async def test_any_number_of_bad_jobs_keeps_no_good_one_waiting() -> None:
 
 
 @pytest.mark.usefixtures("narrow")
-async def test_jobs_of_one_object_keep_their_order_across_the_pages_of_a_poll() -> None:
+async def test_jobs_of_an_object_keep_their_order_across_poll_pages() -> None:
     async with World(most_pending=5) as world:
         await world.start()
         world.server.faults.add(refuses("bad*", 100_000))
@@ -475,9 +473,7 @@ async def test_jobs_of_one_object_keep_their_order_across_the_pages_of_a_poll() 
 
 @pytest.mark.usefixtures("narrow")
 @pytest.mark.parametrize("refusing", [False, True], ids=["ignores it", "refuses it"])
-async def test_with_a_control_plane_that_does_not_know_pages_good_jobs_wait_until_bad_ones_are_given_up(
-    refusing: bool,
-) -> None:
+async def test_without_pages_good_jobs_wait_until_bad_jobs_are_given_up(refusing: bool) -> None:
     async with World(most_pending=5) as world:
         await world.start()
         world.plane.state.pages = False
@@ -494,9 +490,7 @@ async def test_with_a_control_plane_that_does_not_know_pages_good_jobs_wait_unti
     assert "disconnected" not in world.states
 
 
-async def test_bad_jobs_that_have_waited_long_make_room_for_others_that_cannot_be_carried_out_either(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_bad_jobs_that_waited_long_yield_their_places_to_other_bad_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "MOST_WAITING", 10)
     async with World(most_pending=5) as world:
         await world.start()
@@ -518,9 +512,7 @@ def stored_version(found: dict[str, Any]) -> str:
     return str(found["spec"]["chart"]["version"]) if found["metadata"]["name"] == "bad" else ""
 
 
-async def test_jobs_of_one_object_keep_their_order_while_the_first_has_no_place_to_wait(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_jobs_of_an_object_keep_order_while_the_first_lacks_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """One job has a place, and a response has the others."""
     monkeypatch.setattr(room, "MOST_WAITING", -2)
     async with World(most_pending=3) as world:
@@ -544,9 +536,7 @@ async def test_jobs_of_one_object_keep_their_order_while_the_first_has_no_place_
     assert list(dict.fromkeys(filter(None, seen))) == list(numbers)
 
 
-async def test_a_deletion_without_a_place_to_wait_that_has_begun_spares_a_successor(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_started_deletion_without_room_in_the_queue_spares_a_successor(monkeypatch: pytest.MonkeyPatch) -> None:
     """The job stays in the journal with the uid that it deletes, although other jobs have to stay with the control plane."""
     monkeypatch.setattr(room, "MOST_WAITING", 0)
     async with World(most_pending=1) as world:
@@ -572,9 +562,7 @@ async def test_a_deletion_without_a_place_to_wait_that_has_begun_spares_a_succes
     assert result.outcome in (Outcome.SUCCEEDED, Outcome.NOOP)
 
 
-async def test_a_job_that_was_given_up_is_not_carried_out_when_it_is_delivered_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_job_that_was_given_up_is_not_executed_after_redelivery(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also a crash between the result and its delivery: the result is in the journal before a new job replaces the job."""
     monkeypatch.setattr(room, "MOST_WAITING", 0)
     async with World(most_pending=1) as world:
@@ -598,7 +586,7 @@ async def test_a_job_that_was_given_up_is_not_carried_out_when_it_is_delivered_a
     assert (result.outcome, result.reason) == (Outcome.FAILED, "GivenUp")
 
 
-async def test_jobs_of_one_object_keep_their_order_while_the_first_is_tried_again() -> None:
+async def test_jobs_of_an_object_keep_their_order_during_retries_of_the_first() -> None:
     async with World() as world:
         await world.start()
         fault = refuses("bad", 30)
@@ -619,9 +607,7 @@ async def test_jobs_of_one_object_keep_their_order_while_the_first_is_tried_agai
     assert stored.get("spec", "chart", "version") == "2.0.0"
 
 
-async def test_a_job_that_waits_for_its_next_attempt_survives_a_crash_and_is_dropped_if_the_control_plane_does() -> (
-    None
-):
+async def test_job_waiting_for_a_retry_survives_a_crash_until_dropped_upstream() -> None:
     async with World() as world:
         await world.start()
         world.server.faults.add(refuses("bad", 10_000))
@@ -647,7 +633,7 @@ async def test_a_job_that_waits_for_its_next_attempt_survives_a_crash_and_is_dro
         assert len(world.plane.exchanges) - asked < 130, "polls are long again"
 
 
-async def test_more_jobs_than_the_journal_takes_are_done_one_batch_after_the_other() -> None:
+async def test_more_jobs_than_the_journal_holds_are_done_in_batches() -> None:
     async with World(most_pending=2) as world:
         await world.start()
         jobs = [world.plane.submit("intent", ensure(f"shop-{number}")) for number in range(7)]

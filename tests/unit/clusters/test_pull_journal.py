@@ -45,7 +45,7 @@ def finished(name: str, *, age: timedelta = timedelta(0), expires: timedelta = t
         pytest.param([finished(name) for name in "abcdef"], 1, ["f"], id="far too many"),
     ],
 )
-def test_finished_jobs_are_remembered_for_a_bounded_time_and_in_a_bounded_number(
+def test_finished_jobs_are_remembered_for_bounded_time_and_in_bounded_number(
     jobs: list[Finished], most: int, kept: list[str]
 ) -> None:
     pruned = Journal(finished=tuple(jobs)).pruned(NOW, WEEK, most)
@@ -81,7 +81,7 @@ def heavy(name: str, kilobytes: int) -> dict[str, Any]:
     return ensure(name, values={"source": "inline", "inline": {"text": name * (1024 * kilobytes // len(name))}})
 
 
-async def test_jobs_beyond_the_bytes_of_the_journal_wait_and_are_done_after_those_before_them() -> None:
+async def test_jobs_beyond_the_journal_bytes_wait_for_the_jobs_before_them() -> None:
     """Six jobs of 200 kB are more than the Secret of the journal holds: its limit is the size limit of an object."""
     sizes: list[int] = []
     async with World(most_response=4 * 1024 * 1024) as world:

@@ -77,7 +77,7 @@ def test_a_field_that_only_the_installed_definition_has_keeps_its_place() -> Non
     assert "colour" not in spec, "v1 has a field of that name, which is of another type"
 
 
-def test_an_object_that_does_not_fit_its_model_is_named_without_its_value() -> None:
+def test_object_that_does_not_fit_its_model_is_named_without_its_value() -> None:
     with pytest.raises(kv.InvalidObject, match=r"Tank web/a does not decode: \.spec\.litres") as refused:
         TANKS.converted(tank(BETA, {"litres": "s3cret"}), V1)
     assert "s3cret" not in str(refused.value)
@@ -87,7 +87,7 @@ def negative(old: BetaTank) -> Tank:
     return Tank(spec=TankSpec(volume=Volume(millilitres=-4444 * old.spec.litres)))
 
 
-def test_a_result_that_does_not_fit_its_model_is_refused_without_its_value() -> None:
+def test_result_that_does_not_fit_its_model_is_refused_without_its_value() -> None:
     conversion = kv.Conversion.of(Tank).version(BetaTank, up=negative, down=to_beta)
     with pytest.raises(kv.NotConvertible, match=r"^\.millilitres: write 0 or more$"):
         conversion.converted(tank(BETA, {"litres": 1}), V1)

@@ -235,7 +235,7 @@ def test_a_spec_with_required_fields_is_required() -> None:
     assert schema_of(Backup)["properties"]["metadata"] == {"type": "object"}
 
 
-def test_a_spec_that_may_be_left_out_has_the_default_of_its_defaults() -> None:
+def test_optional_spec_defaults_to_the_defaults_of_its_fields() -> None:
     assert "required" not in schema_of(Free)
     assert schema_of(Free)["properties"]["spec"]["default"] == {"size": 1}
 

@@ -173,7 +173,7 @@ def test_models_that_set_the_option_of_pydantic_have_it_their_way() -> None:
     assert parts["TheirsAloud"]["properties"]["aloud"]["description"] == "And then it does."
 
 
-def test_a_class_in_a_function_and_one_of_two_of_a_name_are_found() -> None:
+def test_class_in_a_function_and_duplicate_class_name_are_documented() -> None:
     def first() -> type[Model]:
         class Local(Model):
             here: int = 1
@@ -291,7 +291,7 @@ def test_a_model_made_by_exec_has_no_descriptions(monkeypatch: pytest.MonkeyPatc
     assert described(module.Part) == {}
 
 
-def test_a_program_from_an_archive_is_described_and_a_compiled_one_is_not(tmp_path: Path) -> None:
+def test_program_from_an_archive_is_described_and_a_compiled_program_is_not(tmp_path: Path) -> None:
     """`python -m zipapp` keeps sources, a folder of .pyc files does not; no case raises."""
     (tmp_path / "models.py").write_text(
         textwrap.dedent('''

@@ -249,7 +249,7 @@ def test_labels_are_those_of_the_definition_and_all_versions_share_them() -> Non
 
 
 @pytest.mark.parametrize("labels", [{"a b": "c"}, {"a": "b c"}, {"/a": ""}, {"a" * 64: ""}, {"a": "b" * 64}])
-def test_a_label_that_the_api_server_refuses_is_an_error_at_its_declaration(labels: dict[str, str]) -> None:
+def test_label_that_the_api_server_refuses_is_a_declaration_error(labels: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="is not valid"):
 
         @resource("example.com/v1", labels=labels)

@@ -35,14 +35,14 @@ def test_fields_that_were_never_set_are_not_written() -> None:
     assert Outer().wire() == {}
 
 
-def test_a_field_of_a_default_is_written_once_it_is_assigned_even_to_the_same_value() -> None:
+def test_default_field_is_written_once_assigned_even_to_an_equal_value() -> None:
     outer = Outer()
     outer.inner.count = 1
     outer.made.tags = []
     assert outer.wire() == {"inner": {"count": 1}, "made": {"tags": []}}
 
 
-def test_a_list_or_map_of_a_default_is_written_once_it_is_changed() -> None:
+def test_default_list_or_map_is_written_once_changed() -> None:
     outer = Outer()
     outer.names["a"] = "b"
     outer.inner.tags.append("x")

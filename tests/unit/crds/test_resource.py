@@ -123,7 +123,7 @@ def test_an_object_that_was_read_is_sent_as_it_was_read() -> None:
     assert "managedFields" not in sent["metadata"]
 
 
-def test_a_spec_may_be_left_out_if_none_of_its_fields_is_required() -> None:
+def test_spec_is_optional_if_none_of_its_fields_is_required() -> None:
     assert Free.new("a").to_dict() == {"apiVersion": "example.com/v1", "kind": "Free", "metadata": {"name": "a"}}
     with pytest.raises(UsageError, match=r"Backup\.new\('a'\): give it a spec; these fields have no default: schedule"):
         Backup.new("a")
@@ -166,7 +166,7 @@ def test_a_status_is_always_there() -> None:
     assert "status" not in Backup.decode(absent).to_dict()
 
 
-def test_a_condition_that_is_absent_is_none_or_an_error_that_names_those_that_are_there() -> None:
+def test_absent_condition_is_none_or_an_error_that_lists_present_conditions() -> None:
     backup = Backup.decode(stored())
     assert backup.find_condition("Copied") is None
     with pytest.raises(LookupError, match=r"Backup web/nightly has no condition Copied \(conditions: Ready\)"):
@@ -202,9 +202,7 @@ MISFITS: dict[str, tuple[Any, str, str]] = {
 
 
 @pytest.mark.parametrize(("spec", "field", "problem"), MISFITS.values(), ids=MISFITS)
-def test_an_object_that_does_not_fit_is_an_error_with_the_path_of_the_misfit(
-    spec: Any, field: str, problem: str
-) -> None:
+def test_object_that_does_not_fit_is_an_error_with_the_path(spec: Any, field: str, problem: str) -> None:
     data = stored()
     data.pop("spec")
     with pytest.raises(InvalidObject) as caught:
@@ -331,7 +329,7 @@ def test_the_words_of_a_validator_are_hidden_if_they_quote_the_value(
     assert (caught.value.field, caught.value.problem) == (field, problem)
 
 
-def test_the_words_of_a_validator_are_shown_if_they_do_not_quote_the_value() -> None:
+def test_validator_message_is_shown_unless_it_quotes_the_value() -> None:
     class Window(Model):
         start: int = 0
         end: int = 0

@@ -506,7 +506,7 @@ INEXPRESSIBLE: dict[str, tuple[Any, str, str, str]] = {
 
 
 @pytest.mark.parametrize(("annotation", "path", "problem", "instead"), INEXPRESSIBLE.values(), ids=INEXPRESSIBLE)
-def test_a_type_that_a_schema_cannot_express_is_refused_with_path_and_alternative(
+def test_type_that_a_schema_cannot_express_is_refused_with_an_alternative(
     annotation: Any, path: str, problem: str, instead: str
 ) -> None:
     with pytest.raises(SchemaError) as caught:
@@ -516,7 +516,7 @@ def test_a_type_that_a_schema_cannot_express_is_refused_with_path_and_alternativ
     assert instead in words.partition(problem)[2]
 
 
-def test_an_old_value_may_be_compared_in_a_list_whose_items_have_a_key() -> None:
+def test_old_value_may_be_compared_in_a_list_with_keyed_items() -> None:
     class Item(Model):
         name: str
         zone: Annotated[str, OLD] = "a"

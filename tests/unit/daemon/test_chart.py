@@ -61,9 +61,7 @@ def test_the_chart_of_an_operator_says_whose_it_is_in_every_file(tmp_path: Path)
     }
 
 
-def test_written_again_the_chart_loses_what_the_operator_no_longer_has_and_keeps_what_others_added(
-    tmp_path: Path,
-) -> None:
+def test_regenerated_chart_drops_obsolete_parts_and_keeps_foreign_additions(tmp_path: Path) -> None:
     chart(f"{EXAMPLE}:build", "-o", str(tmp_path))
     (tmp_path / "templates" / "mine.yaml").write_text("{}")
     (tmp_path / "files" / "operator" / "crd-gone.example.com.yaml").write_text("{}")

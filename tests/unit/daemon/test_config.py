@@ -101,7 +101,7 @@ def test_lists_may_be_written_with_commas(environ: dict[str, str], flags: dict[s
 
 
 @pytest.mark.parametrize("written", ["[100, 200]", "100,200"])
-def test_lists_of_a_group_that_is_a_dataclass_are_read_from_variables_too(written: str) -> None:
+def test_lists_of_a_dataclass_group_are_read_from_variables_too(written: str) -> None:
     found = loaded({"KONVERGE_INFORMERS__WATCH_TIMEOUT": written}).value("informers.watch_timeout")
     assert tuple(map(int, found)) == (100, 200)
 
@@ -191,7 +191,7 @@ def test_an_unknown_variable_with_our_prefix_is_a_warning() -> None:
     )
 
 
-def test_variables_that_the_kubelet_sets_for_a_service_named_konverge_are_not_warned_about() -> None:
+def test_kubelet_variables_for_a_service_named_konverge_cause_no_warning() -> None:
     links = (
         "SERVICE_HOST",
         "SERVICE_PORT",
@@ -244,7 +244,7 @@ def test_strings_below_attributes_are_their_documentation() -> None:
 
 
 @pytest.mark.parametrize(("text", "mode"), [("off", "off"), ("leader", "leader"), ("hash", "hash")])
-def test_the_mode_of_sharding_is_read_from_a_file_in_which_off_is_a_false(tmp_path: Path, text: str, mode: str) -> None:
+def test_sharding_mode_is_read_from_a_file_with_off_as_false(tmp_path: Path, text: str, mode: str) -> None:
     found = loaded(file=a_file(tmp_path, f"sharding:\n  mode: {text}\n  join_seconds: 2\n"))
     assert (found.settings.sharding.mode, found.settings.sharding.join_seconds) == (mode, 2.0)
     assert loaded({"KONVERGE_SHARDING__MODE": mode}).settings.sharding.mode == mode

@@ -119,12 +119,12 @@ def said(type_: str, status: str, reason: str, message: str = "") -> dict[str, s
         ),
     ],
 )
-def test_an_operation_is_a_row_with_its_phase_and_the_reason_for_it(status: Any, shown: tuple[str, ...]) -> None:
+def test_operation_row_has_its_phase_with_the_reason(status: Any, shown: tuple[str, ...]) -> None:
     row = operation_row(Object({**OPERATION, "status": status}))
     assert row == Row("nightly", "Backup", "velero", "wiki", *shown)._replace(section=OPERATIONS)
 
 
-def test_a_cluster_is_a_row_with_its_phase_and_the_reason_for_it() -> None:
+def test_cluster_row_has_its_phase_with_the_reason() -> None:
     connected = [said("Connected", "True", "RoundTripOK"), said("Authenticated", "True", "CredentialAccepted")]
     refused = [said("Connected", "False", "ControlPlaneUnreachable"), said("Authenticated", "False", "Expired")]
     stored = {"metadata": {"name": "demo"}, "spec": {"controlPlaneEndpoint": "https://plane.example.com"}}
@@ -134,7 +134,7 @@ def test_a_cluster_is_a_row_with_its_phase_and_the_reason_for_it() -> None:
         assert row == wanted
 
 
-def test_each_section_has_a_table_of_its_own_and_lines_say_what_they_are_of(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_section_has_its_own_table_and_lines_name_their_section(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [row_of(Object(SHOP)), operation_row(Object(OPERATION))]
     with Table(live=True) as table:
         table.show(rows)
@@ -147,7 +147,7 @@ def test_each_section_has_a_table_of_its_own_and_lines_say_what_they_are_of(caps
     assert capsys.readouterr().out.splitlines()[-1] == "op/nightly Phase=?"
 
 
-def test_the_samples_of_operations_have_one_for_each_engine_and_each_has_an_expected_end() -> None:
+def test_operation_samples_cover_each_engine_and_have_an_expected_end() -> None:
     found = [one for one in operation_samples() if one["kind"] == "Operation"]
     assert sorted(one["spec"]["engine"] for one in found) == sorted(get_args(EngineName))
     assert {one["metadata"]["name"] for one in found} == set(EXPECTED_BY_SECTION[OPERATIONS])
@@ -158,7 +158,7 @@ def test_the_samples_of_operations_have_one_for_each_engine_and_each_has_an_expe
 POOL, CLAIMS = pool_samples(claims=False), pool_samples(claims=True)
 
 
-def test_a_pool_is_a_row_with_its_numbers_and_a_nextcloud_one_with_its_instance() -> None:
+def test_pool_row_has_its_numbers_and_nextcloud_row_its_instance() -> None:
     ready, assigned = (
         said("Ready", "True", "Full", "2 of 2"),
         said("InstanceAssigned", "False", "PoolExhausted", "waits"),
@@ -170,7 +170,7 @@ def test_a_pool_is_a_row_with_its_numbers_and_a_nextcloud_one_with_its_instance(
     assert nextcloud_row(Object(waits)) == wanted
 
 
-def test_a_pool_of_machines_is_a_row_with_its_size_on_each_shard() -> None:
+def test_machine_pool_row_has_its_size_on_each_shard() -> None:
     ready = said("Ready", "True", "Reconciled", "3 replicas on 2 shards")
     spec = {"group": "workers", "shards": ["b", "a"]}
     status = {"nodes": 2, "conditions": [ready]}
@@ -186,7 +186,7 @@ def test_a_pool_of_machines_is_a_row_with_its_size_on_each_shard() -> None:
     assert machines_row(pool, None, []).mode == "?"
 
 
-def test_the_samples_of_pools_have_an_expected_end_and_one_claim_more_than_the_pool_has_instances() -> None:
+def test_pool_samples_have_expected_ends_and_one_claim_beyond_capacity() -> None:
     [pool] = [one for one in POOL if one["kind"] == "NextcloudPool"]
     assert {one["metadata"]["name"] for one in CLAIMS} == set(EXPECTED_BY_SECTION[NEXTCLOUDS])
     assert set(EXPECTED_BY_SECTION[POOLS]) == {pool["metadata"]["name"]}

@@ -78,7 +78,7 @@ async def test_a_family_is_chosen_by_its_name_or_by_its_controllers() -> None:
         assert list(await controllers(daemon_settings(controllers=names), None)) == there
 
 
-async def test_a_family_that_needs_the_whole_cluster_is_left_out_of_one_namespace() -> None:
+async def test_family_that_needs_the_whole_cluster_is_skipped_in_single_namespaces() -> None:
     everywhere = list(await controllers(daemon_settings(), None))
     assert {"applicationinstance", "resourcepool", "resourcepoolclaim"} <= set(everywhere)
     here = daemon_settings(namespace="web")
@@ -88,7 +88,7 @@ async def test_a_family_that_needs_the_whole_cluster_is_left_out_of_one_namespac
         await controllers(daemon_settings(namespace="web", controllers=("quota",)), None)
 
 
-async def test_numbers_for_one_controller_win_over_those_for_all_and_these_over_its_own() -> None:
+async def test_controller_settings_override_general_settings_that_override_the_declaration() -> None:
     settings = Settings(
         reconcile=Overrides(timeout=60, concurrency=2), controller={"second": Overrides(timeout=90, debounce=1)}
     )
@@ -104,7 +104,7 @@ async def test_numbers_for_one_controller_win_over_those_for_all_and_these_over_
     [Settings(controllers=("nobody",)), Settings(controller={"nobody": Overrides()})],
     ids=["choice", "numbers"],
 )
-async def test_a_controller_that_is_not_there_is_an_error_that_lists_those_that_are(settings: Settings) -> None:
+async def test_unknown_controller_is_an_error_that_lists_the_known_controllers(settings: Settings) -> None:
     with pytest.raises(UsageError, match="no controller 'nobody' here; controllers: first, second"):
         await controllers(settings)
 
@@ -139,7 +139,7 @@ class Coming:
 
 
 @pytest.mark.parametrize("ready", [True, False])
-async def test_a_process_settles_once_everything_is_ready_and_not_if_the_manager_ends_before(ready: bool) -> None:
+async def test_process_settles_once_all_is_ready_unless_the_manager_ends_first(ready: bool) -> None:
     manager, settled = Coming(ready=ready), list[str]()
     waiting = asyncio.ensure_future(_settled(manager, lambda: settled.append("settled")))  # type: ignore[arg-type]  # only its readiness is used
     await asyncio.sleep(0)
@@ -180,9 +180,7 @@ def test_an_operator_in_this_folder_is_found_by_module_or_file(folder: Path, tar
     ],
     ids=["class", "no argument"],
 )
-def test_a_target_that_is_not_a_build_function_is_refused_with_the_expected_form(
-    folder: Path, text: str, said: str
-) -> None:
+def test_target_that_is_not_a_build_function_is_refused_with_expected_form(folder: Path, text: str, said: str) -> None:
     (folder / "cronjob.py").write_text(text)
     result = CliRunner().invoke(command_line, ["rbac", "cronjob:CronJob"])
     assert result.exit_code == 2
@@ -278,7 +276,7 @@ def _no_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_no_cluster")
-def test_a_program_without_a_cluster_ends_with_one_line_and_exit_code_1(
+def test_program_without_a_cluster_ends_with_one_line_and_exit_code_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("konverge.daemon.engine.set_up", lambda _settings: None)

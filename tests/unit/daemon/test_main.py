@@ -323,7 +323,7 @@ def test_rbac_for_a_namespace_is_a_role_and_can_bring_its_binding() -> None:
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "konverge", "namespace": "ops"}]
 
 
-def test_rbac_for_a_namespace_has_the_rights_on_a_lease_in_another_one() -> None:
+def test_rbac_for_a_namespace_includes_a_lease_in_another_namespace() -> None:
     settings = ("--set", "election.enabled=true", "--set", "apps.operations.enabled=false")
     words = ("rbac", "-n", "web", "--service-account", "ops/konverge", *settings, "-o", "json")
     roles = {
@@ -333,9 +333,7 @@ def test_rbac_for_a_namespace_has_the_rights_on_a_lease_in_another_one() -> None
 
 
 @pytest.mark.parametrize("watched", ["", "web"])
-def test_rbac_with_sharding_has_the_rights_on_the_leases_of_members_in_the_namespace_of_the_account(
-    watched: str,
-) -> None:
+def test_rbac_with_sharding_includes_member_leases_in_the_account_namespace(watched: str) -> None:
     words = ("rbac", "-n", watched, "--service-account", "ops/konverge", "--controllers", "applicationinstance")
     plain, shared = (
         {
@@ -353,7 +351,7 @@ def test_rbac_with_sharding_has_the_rights_on_the_leases_of_members_in_the_names
     }
 
 
-def test_rbac_with_sharding_by_ordinals_has_the_rights_in_the_namespace_of_the_stateful_set() -> None:
+def test_rbac_with_sharding_by_ordinals_includes_the_stateful_set_namespace() -> None:
     words = (
         "-n",
         "web",
@@ -369,14 +367,14 @@ def test_rbac_with_sharding_by_ordinals_has_the_rights_in_the_namespace_of_the_s
     assert [(rule["resources"], rule["verbs"]) for rule in role["rules"]] == [(["statefulsets"], ["list", "watch"])]
 
 
-def test_rbac_with_sharding_and_controllers_that_are_not_shared_has_the_rights_on_the_lease_of_their_leader() -> None:
+def test_rbac_with_sharding_and_unshared_controllers_includes_the_leader_lease() -> None:
     words = ("rbac", "--service-account", "ops/konverge", "--controllers", "quota", "--sharding", "hash")
     [role] = [one for one in yaml.safe_load_all(konverge(*words).stdout) if one and one["kind"] == "Role"]
     assert [rule.get("resourceNames") for rule in role["rules"]].count(["konverge"]) == 1
 
 
 @pytest.mark.parametrize("watched", ["", "web"])
-def test_rbac_for_secure_metrics_has_the_rights_of_the_reviews_in_the_cluster(watched: str) -> None:
+def test_rbac_for_secure_metrics_includes_cluster_wide_reviews(watched: str) -> None:
     plain, secure = (
         list(yaml.safe_load_all(konverge("rbac", "-n", watched, *more).stdout))
         for more in ((), ("--set", "metrics_secure=true"))

@@ -110,7 +110,7 @@ def test_a_metric_or_label_that_does_not_exist_is_noticed() -> None:
 
 
 @pytest.mark.parametrize(("name", "title", "target"), TARGETS)
-def test_a_panel_names_what_the_library_exposes_and_a_legend_what_its_query_keeps(
+def test_panel_names_exposed_metrics_and_a_legend_only_kept_labels(
     name: str, title: str, target: dict[str, Any]
 ) -> None:
     assert DECLARED.metrics_in(target["expr"]), title
@@ -150,7 +150,7 @@ def test_an_alert_waits_and_describes_the_remedy_with_labels_that_it_has(alert: 
     assert used == kept(rule["expr"]) - {"le"}
 
 
-def test_every_alert_of_every_file_has_a_runbook_and_every_runbook_an_alert() -> None:
+def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
     files = [yaml.safe_load(path.read_text()) for path in (DEPLOY / "alerts").iterdir()]
     rules = [rule for file in files for group in file["groups"] for rule in group["rules"] if "alert" in rule]
     page = "docs/guide/monitoring.md"
@@ -163,7 +163,7 @@ def test_every_alert_of_every_file_has_a_runbook_and_every_runbook_an_alert() ->
         )  # the anchor that GitHub generates for a heading
 
 
-def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() -> None:
+def test_every_alert_has_a_firing_case_and_a_silent_case() -> None:
     tests = [one for case in yaml.safe_load(CASES.read_text())["tests"] for one in case["alert_rule_test"]]
     for fires in (True, False):
         assert {one["alertname"] for one in tests if bool(one["exp_alerts"]) is fires} == RULES.keys()

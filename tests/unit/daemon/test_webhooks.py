@@ -122,7 +122,7 @@ async def test_the_webhooks_of_a_family_are_dropped_with_it(
         (("nstancemachine",), ("nstance",)),
     ],
 )
-async def test_the_background_work_of_a_family_goes_with_the_last_of_its_controllers(
+async def test_background_work_of_a_family_ends_with_its_last_controller(
     chosen: tuple[str, ...], left: tuple[str, ...]
 ) -> None:
     manager = kv.Manager("konverge")
@@ -131,7 +131,7 @@ async def test_the_background_work_of_a_family_goes_with_the_last_of_its_control
 
 
 @pytest.mark.parametrize("watched", ["", "shop"])
-def test_rbac_of_an_operator_with_webhooks_names_its_own_objects_in_their_namespace(watched: str) -> None:
+def test_rbac_with_webhooks_names_its_own_objects_in_their_namespace(watched: str) -> None:
     words = ["rbac", f"{EXAMPLE}:build", "--namespace", watched, "--set", "webhooks.service=web/hooks"]
     roles = list(yaml.safe_load_all(konverge(*words).stdout))
     named = {

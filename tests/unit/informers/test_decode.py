@@ -235,7 +235,7 @@ def test_a_metadata_only_selection_keeps_no_body_whatever_the_server_sends() -> 
             cached.decode(THING)
 
 
-def test_of_an_object_that_is_not_chosen_whole_the_metadata_alone_is_cached_at_each_version() -> None:
+def test_unselected_object_is_cached_as_metadata_at_each_version() -> None:
     selection = Selection(THING, whole=lambda metadata: metadata.label("mine") == "yes")
     decode, _ = decoder(selection, "ours")
     for mine in ("yes", "no", "yes"):
@@ -256,7 +256,7 @@ def test_a_selection_of_metadata_takes_no_function_on_bodies(more: dict[str, Any
         Selection(THING, metadata_only=True, **more)
 
 
-def test_a_transform_runs_before_the_object_is_cached_and_sees_no_managed_fields() -> None:
+def test_transform_runs_before_caching_and_without_managed_fields() -> None:
     def prune(data: dict[str, Any]) -> dict[str, Any]:
         assert "managedFields" not in data["metadata"]
         data["metadata"].pop("annotations", None)

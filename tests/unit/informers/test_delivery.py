@@ -102,7 +102,7 @@ def test_changes_during_the_initial_delivery_keep_their_order_per_key() -> None:
     assert waiting.empty
 
 
-def test_a_kind_that_came_back_before_its_deletions_were_delivered_is_one_change_per_object() -> None:
+def test_kind_that_returned_before_delivered_deletions_is_one_change_per_object() -> None:
     waiting = queue(initial=(A1,))
     told(waiting)
     waiting.unload()

@@ -136,7 +136,7 @@ async def test_events_after_an_error_event_in_the_same_read_are_ignored(
         assert again.query.resource_version == ""
 
 
-async def test_streams_that_break_at_once_are_a_problem_until_one_of_them_lasts(
+async def test_streams_that_break_at_once_are_a_problem_until_a_stream_lasts(
     api: Any, make_set: Any, selection: Selection
 ) -> None:
     async with make_set() as informers:
@@ -170,7 +170,7 @@ async def test_unchanged_objects_keep_their_identity_over_a_relist(
         assert informer.store.version == "110"
 
 
-async def test_an_object_replaced_between_two_lists_is_delivered_as_a_deletion_and_an_addition(
+async def test_object_replaced_between_lists_is_delivered_as_deletion_and_addition(
     api: Any, make_set: Any, selection: Selection, heard: Any
 ) -> None:
     async with make_set() as informers:
@@ -240,7 +240,7 @@ async def test_a_version_that_goes_back_within_a_watch_loses_no_change(
         assert heard.drain() == expected
 
 
-async def test_versions_that_are_not_numbers_are_taken_in_the_order_of_the_stream(
+async def test_versions_that_are_not_numbers_follow_the_stream_order(
     api: Any, make_set: Any, selection: Selection
 ) -> None:
     async with make_set() as informers:
@@ -255,7 +255,7 @@ async def test_versions_that_are_not_numbers_are_taken_in_the_order_of_the_strea
         assert (await api.next_watch(within=0.01)).query.resource_version == "b2"
 
 
-async def test_a_server_that_ends_every_watch_at_once_makes_the_informer_back_off(
+async def test_server_that_ends_every_watch_at_once_causes_informer_backoff(
     api: Any, make_set: Any, selection: Selection
 ) -> None:
     async with make_set() as informers:
@@ -320,7 +320,7 @@ async def test_a_failing_watch_backs_off_and_restarts_from_the_same_version(
         assert informer.problem is None
 
 
-async def test_a_missing_right_is_reported_as_its_rbac_rule_and_recovers_once_granted(
+async def test_missing_right_is_reported_as_its_rbac_rule_until_granted(
     api: Any, make_set: Any, selection: Selection
 ) -> None:
     async with make_set() as informers:
@@ -363,7 +363,7 @@ async def test_a_403_that_no_rbac_rule_can_mend_names_no_rule(api: Any, make_set
         assert informer.problem.rule is None
 
 
-async def test_an_informer_with_list_but_without_watch_rights_has_the_state_and_a_problem(
+async def test_informer_with_list_but_without_watch_rights_has_state_and_a_problem(
     api: Any, make_set: Any, selection: Selection
 ) -> None:
     async with make_set() as informers:
@@ -382,7 +382,7 @@ async def test_an_informer_with_list_but_without_watch_rights_has_the_state_and_
         assert informer.problem is None
 
 
-async def test_a_streaming_list_without_its_closing_bookmark_becomes_a_plain_list_and_puts_the_resource_on_the_denylist(
+async def test_streaming_list_without_its_bookmark_becomes_a_list_and_is_remembered(
     api: Any, make_set: Any, selection: Selection, metrics: Any
 ) -> None:
     async with make_set() as informers:
@@ -461,7 +461,7 @@ async def test_an_informer_of_an_absent_kind_waits_until_it_is_served(
         assert informer.problem is None
 
 
-async def test_the_objects_of_a_kind_that_is_no_longer_served_are_deleted_until_it_is_served_again(
+async def test_objects_of_an_unserved_kind_are_deleted_until_served_again(
     api: Any, make_set: Any, selection: Selection, not_served: Exception, heard: Any
 ) -> None:
     async with make_set() as informers:

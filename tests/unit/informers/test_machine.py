@@ -492,9 +492,7 @@ def test_waits_grow_and_begin_anew_after_two_quiet_minutes() -> None:
 
 
 @pytest.mark.parametrize("roll", [0.0, 1.0])
-def test_informers_that_poll_for_kinds_of_one_group_stay_together_and_never_wait_longer_than_30_seconds(
-    roll: float,
-) -> None:
+def test_informers_that_poll_for_a_group_stay_together_within_30_seconds(roll: float) -> None:
     state, waits, now = at(Phase.DISCOVERY), [], 0.0
     for _ in range(8):
         state, outputs = step(state, failed(UNSERVED), Moment(now, roll=roll))
@@ -527,9 +525,7 @@ def test_the_backoff_is_kept_if_a_kind_is_briefly_not_served() -> None:
 
 
 @pytest.mark.parametrize("bring", [ITEMS, Bookmark("9"), Stalled()], ids=["an event", "a bookmark", "a second"])
-def test_after_a_watch_without_events_the_next_one_is_healthy_after_an_event_a_bookmark_or_a_second(
-    bring: Input,
-) -> None:
+def test_watch_after_an_empty_watch_is_healthy_on_event_bookmark_or_second(bring: Input) -> None:
     state, outputs = step(at(Phase.WATCHING, opened_at=999.9), Ended(), NOW)
     restarted, unhealthy, wait = tuple[Any, ...](outputs)
     assert restarted == Restarted(RestartCause.ENDED_EARLY)
@@ -544,7 +540,7 @@ def test_after_a_watch_without_events_the_next_one_is_healthy_after_an_event_a_b
     assert Healthy() not in step(state, ITEMS, NOW)[1], "reported once"
 
 
-def test_a_streaming_list_that_breaks_after_each_closing_bookmark_is_not_called_healthy() -> None:
+def test_streaming_list_that_breaks_after_each_bookmark_is_not_healthy() -> None:
     state, outputs = step(at(Phase.STREAMING), Bookmark("9", ends_initial=True), NOW)
     assert Healthy() in outputs
     state, outputs = step(state, failed(EXPIRED), NOW)

@@ -157,7 +157,7 @@ DENIED = Forbidden('user "u" cannot list resource "things" in API group "example
         pytest.param([DENIED, NotServed("example.com/v1", "Thing")], ["warning", "warning"], id="another cause is news"),
     ],
 )  # fmt: skip
-async def test_problems_are_logged_at_once_if_an_operator_must_act_else_after_three_failures(
+async def test_problems_are_logged_at_once_if_actionable_else_after_three_failures(
     happens: list[Any], logged: list[str], selection: Selection
 ) -> None:
     from konverge.informers.problem import cause_of
@@ -196,7 +196,7 @@ ABSENT = NotServed("example.com/v1", "Thing")
         pytest.param(False, [ABSENT] * 2, ["warning"], id="a kind that a user needs"),
     ],
 )
-async def test_the_absence_of_a_kind_that_all_users_can_do_without_causes_no_warning(
+async def test_absence_of_a_kind_that_all_users_tolerate_causes_no_warning(
     dispensable: bool, happens: list[Any], logged: list[str], selection: Selection
 ) -> None:
     from konverge.informers.problem import cause_of
@@ -212,7 +212,7 @@ async def test_the_absence_of_a_kind_that_all_users_can_do_without_causes_no_war
 
 
 @pytest.mark.parametrize(("needed", "logged"), [(False, 0), (True, 1)])
-async def test_an_absent_kind_is_a_warning_if_one_of_its_users_needs_it(
+async def test_absent_kind_is_a_warning_if_a_user_needs_it(
     api: Any, make_set: Any, selection: Selection, not_served: Exception, needed: bool, logged: int
 ) -> None:
     api.info = not_served

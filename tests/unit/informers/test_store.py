@@ -100,7 +100,7 @@ def test_the_difference_yields_deletions_first_and_omits_unchanged_objects() -> 
     assert store.get("web", "a") is before["web"]["a"], "the second copy was thrown away"
 
 
-def test_an_object_deleted_during_a_streaming_list_is_not_in_the_new_state() -> None:
+def test_object_deleted_during_a_streaming_list_is_not_in_the_new_state() -> None:
     store = Store()
     staging = Staging(store)
     staging.take([put(cached("a")), put(cached("b")), gone("a")])
@@ -169,7 +169,7 @@ def by_app(one: Cached) -> Iterable[str]:
     return [value for value in (one.metadata.label("app"), "any") if value]
 
 
-def test_an_index_that_is_added_late_covers_existing_objects_and_survives_a_relist() -> None:
+def test_index_added_late_covers_existing_objects_and_survives_a_relist() -> None:
     store, writer = filled(cached("a", app="shop"), cached("b"))
     writer.add_index("app", by_app)
     assert names(store.by_index("app", "shop")) == ["a"]
@@ -189,7 +189,7 @@ def test_an_index_that_is_added_between_two_pages_covers_the_new_state() -> None
     assert names(store.by_index("app", "shop")) == ["b"]
 
 
-def test_the_same_index_may_be_added_twice_and_another_of_its_name_may_not() -> None:
+def test_same_index_may_be_added_twice_but_no_other_of_its_name() -> None:
     store, writer = filled()
     writer.add_index("app", by_app)
     writer.add_index("app", by_app)
@@ -199,7 +199,7 @@ def test_the_same_index_may_be_added_twice_and_another_of_its_name_may_not() -> 
         store.by_index("other", "x")
 
 
-def test_an_object_whose_index_function_raises_has_no_values_and_the_error_is_counted() -> None:
+def test_object_with_a_failing_index_function_has_no_values_and_is_counted() -> None:
     def fussy(one: Cached) -> Iterable[str]:
         if one.metadata.name == "bad":
             raise KeyError("label")
@@ -215,7 +215,7 @@ def test_an_object_whose_index_function_raises_has_no_values_and_the_error_is_co
     assert store.by_index("fussy", "all") == []
 
 
-def test_an_object_whose_index_function_comes_to_raise_is_not_found_by_its_old_values() -> None:
+def test_object_with_a_newly_failing_index_function_loses_its_old_values() -> None:
     def fussy(one: Cached) -> Iterable[str]:
         if one.version == "101":
             raise KeyError("label")
@@ -264,14 +264,12 @@ def test_an_index_function_that_returns_other_values_leaves_no_old_ones_behind()
         ("0101", None),
     ],
 )
-def test_a_write_is_visible_if_the_store_or_the_object_has_reached_its_version(
-    version: str, shown: bool | None
-) -> None:
+def test_write_is_visible_if_store_or_object_has_its_version(version: str, shown: bool | None) -> None:
     store, _ = filled(version="100")
     assert store.shows("web", "a", version) is shown
 
 
-def test_a_write_is_visible_by_its_objects_version_even_if_the_stores_version_is_not_comparable() -> None:
+def test_write_is_visible_by_object_version_if_store_version_is_not_comparable() -> None:
     store, writer = filled(cached("a", 150), version="opaque")
     assert store.shows("web", "a", "150") is True
     assert store.shows("web", "a", "151") is False
@@ -303,9 +301,7 @@ def test_status_decodes_a_new_copy_each_time(body: bytes, status: dict[str, obje
     assert one.status() is not one.status()
 
 
-async def test_a_task_that_waits_for_a_version_goes_on_at_that_version_a_later_one_or_one_that_cannot_be_compared() -> (
-    None
-):
+async def test_waiter_for_a_version_continues_at_equal_later_or_incomparable_versions() -> None:
     store, writer = filled(cached("a"), version="100")
     waits = {version: asyncio.create_task(store.reaches(version)) for version in ("100", "101", "103", "104")}
 

@@ -62,9 +62,7 @@ def test_daemons_mirrors_and_finished_pods_stay_and_ending_ones_are_waited_for(
 
 
 @given(st.integers(-1000, 10_000), st.floats(0.1, 600))
-def test_a_drain_is_given_up_before_the_deletion_and_never_in_its_first_three_quarters(
-    left: int, margin: float
-) -> None:
+def test_drain_times_out_before_deletion_and_never_in_its_first_three_quarters(left: int, margin: float) -> None:
     times = drain_times(NOW + timedelta(seconds=left), NOW, timeout=300, margin=margin)
     assert times.delete == left
     assert times.give_up <= times.delete
@@ -126,7 +124,7 @@ def test_without_a_time_the_default_holds() -> None:
     assert drain_times(None, NOW, timeout=300, margin=15).delete == 300
 
 
-def test_the_refusal_of_a_budget_is_an_answer_and_other_429s_are_tried_again() -> None:
+def test_budget_refusal_is_a_result_and_other_429s_are_retried() -> None:
     """Five tries for each pod with a blocking budget would delay the other pods."""
     said = b'{"kind":"Status","code":429,"reason":"TooManyRequests","message":"Cannot evict pod.","details":{"causes":[%s]}}'
     budget = status_error(said % b'{"reason":"DisruptionBudget","message":"it needs 1 healthy pods"}', code=429)

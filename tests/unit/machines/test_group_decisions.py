@@ -68,7 +68,7 @@ def test_a_group_differs_only_in_settings_that_are_wanted(
         (GroupView(True), False, True, SendGroup(GroupConfig(3, "", "c7.large", "", {"zone": "a"}))),
     ],
 )
-def test_a_group_is_sent_if_the_shard_lacks_it_and_can_be_asked(
+def test_group_is_sent_to_a_reachable_shard_that_lacks_it(
     view: GroupView, accepted: bool, static: bool, step: GroupStep
 ) -> None:
     assert next_step(WANTED, view, accepted=accepted, static=static) == step
@@ -138,7 +138,7 @@ def test_the_state_of_all_shards_is_one_condition(
         ("", "http://localhost", "localhost", 80),
     ],
 )
-def test_machines_reach_the_api_server_by_the_setting_or_as_the_operator_does(
+def test_machines_use_the_api_server_of_the_setting_or_the_operator(
     setting: str, server: str, host: str, port: int
 ) -> None:
     assert endpoint_of(setting, server) == ControlPlaneEndpoint(host=host, port=port)
@@ -166,7 +166,7 @@ def test_settings_that_cannot_work_are_refused_with_the_remedy(settings: dict[st
         (GroupConfig(3), STATIC, ()),
     ],
 )
-def test_vars_that_only_the_server_has_make_the_config_invalid_and_the_group_no_less_ready(
+def test_vars_only_on_the_server_invalidate_the_config_but_not_readiness(
     wanted: GroupConfig, shown: Group, left: tuple[str, ...]
 ) -> None:
     assert leftover_vars(wanted, shown) == left
@@ -194,12 +194,12 @@ def test_settings_that_a_static_group_does_not_have_make_the_config_invalid(
     assert found["ConfigValid"] == ((False, "StaticSettings") if named else (True, "Valid"))
 
 
-def test_a_shard_that_keeps_another_value_than_it_was_sent_is_not_in_sync() -> None:
+def test_shard_that_keeps_a_value_other_than_sent_is_not_in_sync() -> None:
     ready = {one.type: one for one in in_sync(differing=("instance_type", "size"))}["Ready"]
     assert (ready.status, ready.message) == (False, "the shard has another value than it was sent: instance_type, size")
 
 
-def test_refused_changes_are_sent_again_later_and_later_and_those_of_a_shard_that_is_away_always_soon() -> None:
+def test_refused_changes_are_retried_with_backoff_and_unreachable_shards_at_fixed_intervals() -> None:
     delays = FailureDelays(MachineSettings(retry=30, unreachable_retry=10))
     refused = ShardFailure("a", FailureKind.FAILED, "no")
     away = ShardFailure("a", FailureKind.UNREACHABLE, "away")

@@ -110,7 +110,7 @@ REFUSED: list[tuple[Callable[[NstanceWorld], StoredIdentity], str]] = [
 
 
 @pytest.mark.parametrize(("stored", "words"), REFUSED)
-async def test_a_certificate_that_cannot_be_used_is_named_and_replaced_if_there_is_a_nonce(
+async def test_unusable_certificate_is_named_and_replaced_if_a_nonce_exists(
     stored: Callable[[NstanceWorld], StoredIdentity], words: str
 ) -> None:
     world = NstanceWorld(random=Random(1))
@@ -162,9 +162,7 @@ async def test_the_steps_follow_what_is_stored() -> None:
     ("failures", "left", "minutes"),
     [(0, 600, 1), (1, 600, 2), (2, 600, 4), (4, 600, 16), (5, 600, 30), (50, 600, 30), (5, 20, 10), (0, 1, 0.5)],
 )
-def test_a_failed_renewal_waits_ever_longer_and_never_over_half_of_the_time_left(
-    failures: int, left: int, minutes: float
-) -> None:
+def test_failed_renewal_backs_off_to_at_most_half_the_remaining_time(failures: int, left: int, minutes: float) -> None:
     certificate = OperatorCertificate(START, START + timedelta(minutes=left))
     assert certificate.retry(failures, START) == timedelta(minutes=minutes)
     assert certificate.retry(failures, START + timedelta(days=9)) == timedelta(seconds=1)
@@ -174,7 +172,7 @@ def test_a_failed_renewal_waits_ever_longer_and_never_over_half_of_the_time_left
     ("hours", "fresh", "expected"),
     [(0, True, 12), (0, False, 12), (6, False, 12), (20, True, 12), (-1, True, 11), (-24, True, -12), (-1, False, -1)],
 )
-def test_a_certificate_is_renewed_at_half_of_its_life_and_at_once_if_a_slow_clock_hides_its_age(
+def test_certificate_is_renewed_at_half_life_or_at_once_under_slow_clocks(
     hours: int, fresh: bool, expected: int
 ) -> None:
     certificate = OperatorCertificate(START, START + timedelta(days=1))
@@ -294,7 +292,7 @@ async def check_enrolled(stage: Stage) -> None:
     assert await stage.data(NAMES.nonce_secret) is None
 
 
-async def test_a_nonce_becomes_a_certificate_at_the_shard_that_leads_and_all_are_connected() -> None:
+async def test_nonce_becomes_a_certificate_at_the_leading_shard_for_all_connections() -> None:
     async with staged() as stage:
         stage.world.registrar.leader = "c"
         stage.world.shards["a"].faults.network = Network.SILENT
@@ -336,9 +334,7 @@ async def test_an_enrolment_writes_key_certificate_and_nonce_in_this_order() -> 
 
 
 @pytest.mark.parametrize("fault", list(CallFault))
-async def test_a_call_that_fails_before_or_after_the_server_acted_is_repeated_with_the_same_key(
-    fault: CallFault,
-) -> None:
+async def test_registration_that_fails_before_or_after_issuance_is_repeated_with_its_key(fault: CallFault) -> None:
     async with staged() as stage:
         stage.world.shards["a"].faults.add("RegisterOperator", fault)
         stage.start()
@@ -360,7 +356,7 @@ async def test_a_refused_nonce_is_reported_and_a_new_one_heals_it() -> None:
         await check_enrolled(stage)
 
 
-async def test_a_certificate_is_renewed_at_half_of_its_life_by_whichever_shard_leads_without_a_restart() -> None:
+async def test_certificate_is_renewed_at_half_life_by_any_leading_shard() -> None:
     async with staged() as stage:
         stage.world.registrar.first_life = timedelta(minutes=10)
         stage.start()
@@ -430,7 +426,7 @@ async def test_an_expired_certificate_is_reported_and_a_new_nonce_heals_it() -> 
         assert key == await stage.data(NAMES.key_secret)
 
 
-async def test_a_new_document_of_shards_is_used_at_once_by_an_enrolment_that_waits() -> None:
+async def test_new_shard_document_is_used_at_once_by_a_waiting_enrolment() -> None:
     async with staged() as stage:
         for shard in stage.world.shards.values():
             shard.faults.network = Network.REFUSED

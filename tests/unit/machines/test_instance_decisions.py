@@ -60,7 +60,7 @@ def test_the_failure_domain_is_the_shard_even_while_it_cannot_be_reached() -> No
 
 
 @given(UIDS, st.permutations(["a", "b", "c"]))
-def test_a_place_depends_on_the_object_and_not_on_the_order_of_shards(uid: str, shards: list[str]) -> None:
+def test_placement_depends_on_the_object_and_not_on_shard_order(uid: str, shards: list[str]) -> None:
     asked = replace(ASKED, uid=uid)
     found = choose_place(replace(asked, document=shards, reachable=shards))
     assert found == choose_place(asked)

@@ -113,7 +113,7 @@ def components() -> list[dict[str, Any]]:
     return [one for one in yaml.safe_load_all(file.read_text()) if one]
 
 
-def test_clusterctl_finds_one_namespace_one_deployment_and_the_label_of_the_provider_on_every_component(
+def test_clusterctl_finds_one_namespace_one_deployment_and_labelled_components(
     components: list[dict[str, Any]],
 ) -> None:
     kinds = Counter(one["kind"] for one in components)

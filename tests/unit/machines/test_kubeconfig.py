@@ -59,7 +59,7 @@ def test_a_token_that_says_that_it_lives_for_years_is_replaced() -> None:
     [5, [], {"exp": "x", "iat": "y"}, {"exp": 10**400, "iat": 0}, {"exp": float("nan"), "iat": 0}, {}],
     ids=["a number", "a list", "words", "400 digits", "no number", "none"],
 )
-def test_a_token_with_claims_that_say_no_life_counts_as_one_of_an_hour(claims: Any) -> None:
+def test_token_without_a_lifetime_claim_counts_as_a_token_of_an_hour(claims: Any) -> None:
     assert not due(secret(with_token(token(claims)), left=timedelta(minutes=59)))
     assert due(secret(with_token(token(claims)), left=timedelta(minutes=61)))
 

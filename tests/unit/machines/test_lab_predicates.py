@@ -62,7 +62,7 @@ async def test_an_import_is_refused_unless_every_shard_has_answered(farm: Farm, 
         KubernetesDecides(farm)()
 
 
-async def test_an_import_is_refused_that_relies_on_listings_of_an_operator_before_this_one(farm: Farm) -> None:
+async def test_import_that_relies_on_a_previous_operators_listings_is_refused(farm: Farm) -> None:
     for name in farm.document:
         farm[name].calls.append(Call(now(), "ListGroups", "blue", Empty(), CallOutcome.ANSWERED))
     farm.build(Manager("another", farm.lab.config))
@@ -85,9 +85,7 @@ def acknowledge(farm: Farm, one: Instance) -> None:
 
 
 @pytest.mark.parametrize("drained", [False, True], ids=["never drained", "drained by the server"])
-async def test_an_acknowledgement_with_a_pod_left_is_refused_before_the_drain_is_given_up(
-    farm: Farm, drained: bool
-) -> None:
+async def test_acknowledgement_with_a_remaining_pod_is_refused_before_the_timeout(farm: Farm, drained: bool) -> None:
     one = await occupied(farm)
     if drained:
         farm["a"].state.fleet.drain(one, "scale-down")  # by no verb of the farm
@@ -115,9 +113,7 @@ async def test_an_acknowledgement_is_allowed_shortly_before_the_deletion_and_wit
 @pytest.mark.parametrize(
     "story", ["never acknowledged", "acknowledged late", "acknowledged", "began anew", "no listing after it"]
 )
-async def test_a_drain_that_no_one_acknowledges_in_time_is_refused_unless_the_session_ended(
-    farm: Farm, story: str
-) -> None:
+async def test_drain_without_acknowledgement_in_time_is_refused_unless_session_ended(farm: Farm, story: str) -> None:
     one = await occupied(farm)
     predicate, calls = AcknowledgedInTime(farm), farm["a"].calls
     farm.drain("a", one)
@@ -181,7 +177,7 @@ async def test_a_second_instance_of_an_object_is_refused_while_the_first_lives(f
     predicate()
 
 
-async def test_the_id_of_a_node_that_leaves_its_pool_is_refused_while_its_instance_runs(farm: Farm) -> None:
+async def test_node_id_that_leaves_its_pool_before_its_instance_is_refused(farm: Farm) -> None:
     farm.set_static("a", 1)
     one = await farm.add_instance("a", node="n1")
     predicate = IdsStay(farm)

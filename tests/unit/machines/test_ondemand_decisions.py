@@ -53,7 +53,7 @@ def seen(*demands: PodRef, infra: Any = (), machines: Any = (), group: str = "gp
         ({"on-demand.nstance.dev/instance-type": "g5"}, None),
     ],
 )
-def test_a_pod_asks_for_an_instance_by_the_annotations_of_the_documents_or_of_the_code(
+def test_pod_requests_an_instance_by_annotations_of_documents_or_code(
     annotations: dict[str, str], wanted: tuple[str, str] | None
 ) -> None:
     found = demand_of(Metadata(name="job", namespace="web", uid="u1", annotations=annotations))
@@ -84,13 +84,11 @@ def a_pod(phase: str = "Pending", node: str = "", uid: str = "u1", **metadata: A
         (None, PodState.ENDED),
     ],
 )
-def test_a_pod_that_finished_or_is_gone_has_ended_and_one_without_a_node_waits(
-    pod: Object | None, state: PodState
-) -> None:
+def test_finished_or_deleted_pod_has_ended_and_unscheduled_pod_waits(pod: Object | None, state: PodState) -> None:
     assert pod_state(pod, "u1") is state
 
 
-def test_names_beyond_63_characters_are_cut_with_a_hash_and_the_whole_name_is_kept() -> None:
+def test_name_beyond_63_characters_is_hashed_and_the_annotation_keeps_it_whole() -> None:
     long = [PodRef("web", "x" * 100 + end, "u1") for end in ("a", "b")]
     names = {machine_name(pod) for pod in long}
     assert len(names) == 2
@@ -101,7 +99,7 @@ def test_names_beyond_63_characters_are_cut_with_a_hash_and_the_whole_name_is_ke
     assert made_object(whole.metadata).pod == long[0]
 
 
-def test_the_longest_name_that_is_not_cut_and_the_first_one_that_is() -> None:
+def test_machine_name_of_63_characters_is_kept_and_64_is_cut() -> None:
     assert machine_name(PodRef("web", "x" * 53, "u1")) == "on-demand-" + "x" * 53
     assert len(machine_name(PodRef("web", "x" * 54, "u1"))) == 63
     assert not machine_name(PodRef("web", "x" * 41 + "." * 20, "u1")).rpartition("-")[0].endswith(".")
@@ -132,7 +130,7 @@ def test_the_machine_has_all_that_its_schema_requires_and_no_owner() -> None:
     assert below.metadata.labels == made["metadata"]["labels"]
 
 
-def test_an_object_without_its_annotation_is_known_by_its_labels_unless_they_may_be_cut() -> None:
+def test_object_without_its_annotation_is_known_by_labels_unless_cut() -> None:
     for name, known in (("job", JOB), ("x" * 100, PodRef("", "", "u1"))):
         pod = PodRef("web", name, "u1")
         whole = machine(Demand(pod, "gpu"), name=NAME, namespace="ops", cluster="acme--blue").to_dict()
@@ -188,7 +186,7 @@ def test_a_pod_whose_annotation_was_removed_keeps_its_machine_until_it_ends(stat
     assert [step.action for step in next_steps(found, {JOB: ENDED})] == [OnDemandAction.DELETE_MACHINE]
 
 
-def test_a_pod_with_the_name_of_a_former_one_waits_until_its_objects_are_gone() -> None:
+def test_pod_with_the_name_of_a_former_pod_waits_for_its_objects() -> None:
     states = {JOB: ENDED, LATER: WAITS}
     before = next_steps(seen(LATER, infra=[an_object()], machines=[an_object()]), states)
     assert [(step.action, step.pod) for step in before] == [(OnDemandAction.DELETE_MACHINE, JOB)]
@@ -207,13 +205,13 @@ def test_pods_of_one_name_in_two_namespaces_get_machines_of_two_names() -> None:
     assert [(step.pod, step.name) for step in later] == [(OTHER, HASHED)]
 
 
-def test_a_machine_of_a_user_is_never_touched_and_its_name_not_taken() -> None:
+def test_machine_of_a_user_is_never_touched_and_its_name_skipped() -> None:
     foreign = an_object(None)
     [step] = next_steps(seen(OTHER, infra=[foreign], machines=[foreign]), {OTHER: WAITS})
     assert (step.action, step.name) == (OnDemandAction.CREATE_BOTH, HASHED)
 
 
-def test_an_annotation_that_was_changed_by_hand_loses_no_machine_of_a_pod_that_is_there() -> None:
+def test_edited_annotation_loses_no_machine_of_an_existing_pod() -> None:
     moved = an_object(PodRef("web", "elsewhere", "u1"))
     found = seen(JOB, infra=[moved], machines=[moved])
     assert found.pods == {JOB}
@@ -224,9 +222,7 @@ PODS = [PodRef(space, name, f"{space}-{name}-{number}") for space in "ab" for na
 
 
 @given(data=st.data())
-def test_no_pod_ever_has_two_machines_and_in_the_end_those_that_wait_have_one_and_those_that_ended_none(
-    data: st.DataObject,
-) -> None:
+def test_every_waiting_pod_ends_with_one_machine_and_never_has_two(data: st.DataObject) -> None:
     """Steps are interrupted at any point, as by a crash; deletions complete at any later time."""
     infra: dict[str, MadeObject] = {}
     owners: dict[str, MadeObject] = {}

@@ -70,7 +70,7 @@ def observed(**changes: object) -> ObservedPool:
         ),
     ],
 )
-def test_a_pool_distributes_what_its_machine_pool_asks_for_or_says_why_not(
+def test_pool_distributes_the_replicas_of_its_machine_pool_or_reports_why(
     pool: ObservedPool, sizes: dict[str, int] | None, reason: str, message: str
 ) -> None:
     plan = plan_pool(pool)
@@ -165,7 +165,7 @@ def test_a_machine_pool_is_created_once_with_the_replicas_of_the_servers(
     assert bool(text) == bool(problem)
 
 
-def test_a_pool_with_the_reference_of_a_deleted_machine_pool_gets_no_other() -> None:
+def test_pool_that_references_a_deleted_machine_pool_gets_no_other() -> None:
     owner = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool", "name": "workers", "uid": "u"}
     assert creation_problem(pool(owner), 3, name_taken=False).startswith("its MachinePool is gone")
 

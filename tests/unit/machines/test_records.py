@@ -50,7 +50,7 @@ def test_an_id_of_two_shards_belongs_to_neither() -> None:
         (["gce://z/i-2"], ["i-2"], ["i-2"], AdmittedIds((), ("gce://z/i-2",))),
     ],
 )
-def test_an_id_that_was_taken_stays_and_a_foreign_id_is_left_out(
+def test_listed_or_owned_id_stays_and_another_objects_id_is_left_out(
     listed: list[str], own: list[str], others: list[str], expected: AdmittedIds
 ) -> None:
     assert admitted_ids(listed, own, others) == expected

@@ -69,7 +69,7 @@ async def test_each_shard_is_listed_and_followed_by_one_stream_of_each_kind(
 
 
 @pytest.mark.parametrize("old_numbering", [False, True])
-async def test_an_event_of_a_group_is_followed_by_a_listing_at_once_with_both_numberings(
+async def test_group_event_is_followed_by_a_listing_at_once_with_both_numberings(
     world: NstanceWorld, heard: Heard, connections: Connections, old_numbering: bool
 ) -> None:
     shard = world.shards["a"]
@@ -153,7 +153,7 @@ async def test_a_dead_shard_delays_no_other_and_comes_back(
     await connections.client("b").list_groups()
 
 
-async def test_a_call_that_hangs_ends_at_its_limit_and_the_shard_is_connected_anew(
+async def test_hanging_call_ends_at_its_limit_and_the_shard_reconnects(
     world: NstanceWorld, heard: Heard, connections: Connections
 ) -> None:
     shard = world.shards["a"]
@@ -276,7 +276,7 @@ def test_a_time_that_no_datetime_holds_is_read_as_absent(seconds: int) -> None:
     assert drain_event(InstanceEvent(instance_id="x", delete_at=Timestamp(seconds=seconds))).delete_at is None
 
 
-async def test_an_event_that_cannot_be_represented_is_heard_without_its_time_and_ends_no_session(
+async def test_event_with_an_invalid_time_is_processed_without_ending_the_session(
     world: NstanceWorld, heard: Heard, connections: Connections
 ) -> None:
     event = InstanceEvent(instance_id="x", status="pending_deletion", delete_at=Timestamp(seconds=10**15))
@@ -288,7 +288,7 @@ async def test_an_event_that_cannot_be_represented_is_heard_without_its_time_and
     assert [world.shards[name].called("WatchGroups") for name in "abc"] == [1, 1, 1]
 
 
-async def test_a_message_that_a_listener_cannot_use_is_the_failure_of_its_shard_alone(
+async def test_message_that_a_listener_cannot_use_fails_only_its_shard(
     world: NstanceWorld, heard: Heard, connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = heard.drain

@@ -37,7 +37,7 @@ DEFAULTS: dict[str, Any] = {"version": "32", "replicas": 9}
     ],
     ids=["all is known", "the profile was edited", "the pool is gone", "neither is known"],
 )
-def test_of_an_instance_that_was_taken_unrecorded_the_tenants_fields_are_those_of_the_pool_and_the_rest_is_its_own(
+def test_instance_taken_without_a_record_gets_pool_values_for_tenant_fields(
     pool: bool, stamp: str, expected: dict[str, Any]
 ) -> None:
     tenant = {"replicas": 3, "version": "33", "s3": {"region": "there"}, "mail": {"enabled": True}}

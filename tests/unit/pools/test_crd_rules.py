@@ -58,7 +58,7 @@ def _defaults(schema: dict[str, object]) -> bool:
     )
 
 
-def test_nothing_that_a_tenant_can_leave_out_has_a_default_so_that_the_values_of_the_pool_stay() -> None:
+def test_field_that_a_tenant_may_omit_has_no_default() -> None:
     schema = crd(KINDS[1])["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
     assert InstanceSettings.model_fields.keys() <= NextcloudSpec.model_fields.keys()
     assert [name for name, field in schema.items() if _defaults(field)] == []
@@ -71,6 +71,6 @@ def _shared_lists(schema: dict[str, Any], at: str) -> Iterator[str]:
         yield from _shared_lists(below, f"{at}.{name}")
 
 
-def test_the_lists_that_drift_is_looked_for_item_by_item_are_those_whose_items_have_owners_of_their_own() -> None:
+def test_drift_is_compared_item_by_item_in_lists_with_item_owners() -> None:
     schema = crd(KINDS[2])["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     assert set(_shared_lists(schema, ".spec")) == SETS

@@ -20,7 +20,7 @@ from konverge.runtime import Manager
 from konverge_testing import ApiServer, install_crds
 
 
-async def test_the_connections_to_s3_servers_are_closed_when_the_manager_ends_and_not_before() -> None:
+async def test_connections_to_s3_servers_close_when_the_manager_ends() -> None:
     s3 = MemoryS3()
     async with ApiServer(random=Random(1)) as server:
         manager = Manager("m", server.config(), random=Random(2))
@@ -35,7 +35,7 @@ async def test_the_connections_to_s3_servers_are_closed_when_the_manager_ends_an
     ("provider", "missing", "warns"),
     [("s3", True, True), ("s3", False, False), ("objectbucketclaim", True, False)],
 )
-async def test_a_missing_s3_client_is_named_at_the_start_if_buckets_need_it(
+async def test_missing_s3_client_is_named_at_start_if_buckets_need_it(
     monkeypatch: pytest.MonkeyPatch, provider: str, missing: bool, warns: bool
 ) -> None:
     client = ModuleType("aiobotocore")  # the extra may be absent where this test runs

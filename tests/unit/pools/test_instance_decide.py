@@ -185,7 +185,7 @@ def test_the_status_records_the_address_of_the_created_bucket() -> None:
 DELETING: Final = {"deletionTimestamp": rfc3339(NOW)}
 
 
-def test_a_schedule_is_deleted_before_its_cluster_and_the_cluster_is_waited_for() -> None:
+def test_schedule_is_deleted_before_its_cluster_and_cluster_deletion_is_awaited() -> None:
     end = database_end(instance(), part("db"), part("db"), RETRY)
     assert [(delete.kind.kind, delete.uid) for delete in end.deletes] == [("ScheduledBackup", "db"), ("Cluster", "db")]
     assert end.waits is not None

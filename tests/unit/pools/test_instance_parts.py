@@ -104,7 +104,7 @@ def test_each_part_of_the_spec_needs_its_secret(fields: dict[str, Any], expected
         ({"type": "sqlite"}, "sqlite", False),
     ],
 )
-def test_a_database_is_what_its_type_says_and_a_managed_one_without_a_type_is_postgresql(
+def test_database_follows_its_type_and_managed_without_type_is_postgresql(
     database: dict[str, Any] | None, engine: str, external: bool
 ) -> None:
     given = spec() if database is None else spec(database=database)
@@ -210,7 +210,7 @@ def test_an_account_needs_both_keys_and_an_endpoint(found: Object | None, endpoi
     assert account is None or (account.endpoint, account.region) == ("https://s3.test", "us-east-1")
 
 
-def test_an_instance_of_the_same_name_gets_another_bucket_and_the_longest_name_still_fits() -> None:
+def test_recreated_instance_gets_another_bucket_and_the_longest_name_fits() -> None:
     assert bucket_name("nc", "1") != bucket_name("nc", "2")
     assert len(bucket_name("n" * 47, "1")) <= 63
 
@@ -287,9 +287,7 @@ SPARE = {"k8s.bnerd.com/pool": "small", "k8s.bnerd.com/assigned": "false"}
         (instance(SPARE, {RELEASED_BY: "c"}), False),
     ],
 )
-def test_any_sign_of_a_claim_means_that_an_instance_may_have_a_tenants_data(
-    found: NextcloudInstance, spare: bool
-) -> None:
+def test_any_sign_of_a_claim_means_possible_tenant_data(found: NextcloudInstance, spare: bool) -> None:
     retained = found.model_copy(update={"spec": found.spec.model_copy(update={"reclaim_policy": "Retain"})})
     assert (is_spare(found), keeps_data(retained), deletes_database(found, owns_the_namespace=False)) == (
         spare,
@@ -308,9 +306,7 @@ def test_mail_is_configured_by_variables_that_refer_to_its_secret() -> None:
     assert variables["MAIL_DOMAIN"]["value"] == "a.example.com"
 
 
-def test_apps_are_enabled_by_a_script_that_the_image_runs_before_each_start_and_that_never_fails(
-    tmp_path: Path,
-) -> None:
+def test_apps_are_enabled_by_a_script_before_each_start_that_never_fails(tmp_path: Path) -> None:
     given = spec(apps=("mail", "user_saml"))
     script = values_of("nc", given, ResolvedChart("7"), None, "keys", path_style=True)["nextcloud"]["hooks"][
         "before-starting"
@@ -388,13 +384,13 @@ def cron_job(**status: Any) -> Object:
         ),
     ],
 )
-def test_the_last_copy_of_the_files_is_judged_by_the_times_of_its_cron_job(
+def test_last_file_copy_is_judged_by_the_times_of_its_cron_job(
     given: InstanceSettings, job: Object | None, reason: str
 ) -> None:
     assert copy_state(given, job).reason == reason
 
 
-def test_a_copy_takes_the_keys_of_both_buckets_from_their_secrets_and_writes_into_a_folder_of_its_own() -> None:
+def test_copy_uses_the_secrets_of_both_buckets_and_its_own_folder() -> None:
     target = copy_target(spec(s3=S3, backups={"data": DATA}))
     assert target is not None
     source = AppliedS3Config(bucket="nc-1", endpoint="http://s3.test:9000", region="eu")

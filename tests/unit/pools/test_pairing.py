@@ -39,7 +39,7 @@ def to_all(_instance: Metadata, _namespace: str) -> bool:
     return True
 
 
-def test_a_claim_whose_namespace_a_pool_does_not_serve_does_not_hold_up_others() -> None:
+def test_claim_of_an_unserved_namespace_blocks_no_other_claim() -> None:
     line = [WaitingClaim("1", "old", "foreign", "old", "tier=small"), claim("young", "2")]
     served = assignments(line, [idle("a")], lambda _, namespace: namespace == "ns")
     assert [(one.name, instance.name) for one, instance in served] == [("young", "a")]
@@ -82,7 +82,7 @@ LETTERS = "abcdefgh"
     st.lists(st.sets(st.sampled_from(LETTERS)), max_size=3),
 )
 @example([{"c", "f"}, {"a", "h"}], [set(LETTERS)])
-def test_the_selectors_that_match_an_instance_are_found_however_many_labels_it_has(
+def test_every_waiting_selector_that_matches_an_instance_is_returned(
     line: list[set[str]], stock: list[set[str]]
 ) -> None:
     waiting = {selector_key(dict.fromkeys(names, "1")) for names in line}
@@ -92,7 +92,7 @@ def test_the_selectors_that_match_an_instance_are_found_however_many_labels_it_h
     assert found & waiting == {one for one in waiting if any(matches(one, instance) for instance in instances)}
 
 
-def test_the_selectors_of_an_instance_are_looked_up_label_by_label_and_not_in_all_combinations() -> None:
+def test_selectors_of_an_instance_are_looked_up_by_label_without_combinations() -> None:
     asked: list[str] = []
 
     def begins(beginning: str) -> bool:
@@ -123,7 +123,7 @@ def nextcloud(**spec: object) -> Nextcloud:
     return Nextcloud.decode({"metadata": {"name": "n" * 100, "namespace": "acme", "uid": "u-1"}, "spec": spec})
 
 
-def test_only_what_the_tenant_set_is_copied_and_not_how_the_instance_was_found() -> None:
+def test_only_tenant_fields_are_copied_and_no_selection_fields() -> None:
     found = nextcloud(
         profile="p", poolSelector={"matchLabels": SMALL}, instanceRef={"name": "i"}, version="33", apps=["a"]
     )
@@ -232,7 +232,7 @@ RUDE = (
 """Parts of words that no pair may form, at the seam of its two words either."""
 
 
-def test_the_words_of_names_are_fifty_and_fifty_short_lower_case_and_make_no_bad_pair() -> None:
+def test_name_words_are_50_adjectives_and_50_nouns_without_bad_pairs() -> None:
     assert len(set(ADJECTIVES)) == len(set(NOUNS)) == 50
     for word in (*ADJECTIVES, *NOUNS):
         assert word.isalpha()

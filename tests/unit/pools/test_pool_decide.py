@@ -51,7 +51,7 @@ def deleted(state: PoolState) -> dict[str, str]:
         (tuple(member(f"n{place}", 0.5) for place in range(7)), 0, 3),
     ],
 )
-def test_a_pool_of_25_creates_what_is_missing_and_what_its_window_allows(
+def test_pool_of_25_creates_what_is_missing_within_its_window(
     members: tuple[Member, ...], recent: int, expected: int
 ) -> None:
     made = tuple((f"gone{place}", NOW - timedelta(seconds=30)) for place in range(recent))
@@ -79,7 +79,7 @@ END = datetime.max.replace(tzinfo=UTC)
     ],
     ids=["a creation", "an instance", "an instance that is ready no more"],
 )
-def test_a_moment_at_the_end_of_the_calendar_has_a_plan_like_any_other(state: PoolState, create: int) -> None:
+def test_timestamps_at_the_calendar_end_do_not_disturb_the_plan(state: PoolState, create: int) -> None:
     plan = decide_pool(state, NOW, LIMITS)
     assert (plan.create, plan.delete) == (create, ())
 
@@ -88,7 +88,7 @@ def test_a_moment_at_the_end_of_the_calendar_has_a_plan_like_any_other(state: Po
     ("minutes", "recorded", "expected", "again"),
     [(0.5, (), {}, 1), (0.5, ("a",), {"a": EXCESS}, None), (1, (), {"a": EXCESS}, None)],
 )
-def test_an_instance_is_deleted_within_its_window_only_after_the_status_has_its_creation(
+def test_instance_is_deleted_within_its_window_only_after_its_creation_is_recorded(
     minutes: float, recorded: tuple[str, ...], expected: dict[str, str], again: float | None
 ) -> None:
     state = PoolState(replicas=0, members=(member("a", minutes),), recorded=frozenset(recorded), max_age=timedelta(0))
@@ -141,7 +141,7 @@ def test_an_instance_that_failed_or_hangs_is_replaced(phase: str, minutes: float
         ("Provisioning", 1, True, None),
     ],
 )
-def test_a_spare_that_was_ready_and_is_not_any_more_fails_after_the_deadline_since_then(
+def test_spare_that_is_no_longer_ready_fails_after_the_deadline(
     phase: str, unready: float | None, fails: bool, again: float | None
 ) -> None:
     since = None if unready is None else NOW - timedelta(minutes=unready)
@@ -240,7 +240,7 @@ def test_an_age_beyond_every_calendar_never_expires() -> None:
     ("minutes", "phase", "expected"),
     [(5, "Ready", {}), (11, "Ready", {"old": EXPIRED}), (11, "Degraded", {"old": EXPIRED}), (11, "Provisioning", {})],
 )
-def test_no_age_is_so_short_that_instances_are_replaced_before_they_are_ready(
+def test_short_maximum_age_does_not_replace_instances_before_they_are_ready(
     minutes: float, phase: str, expected: dict[str, str]
 ) -> None:
     state = PoolState(replicas=1, members=(member("old", minutes, phase),), max_age=timedelta(milliseconds=1))

@@ -103,12 +103,12 @@ def test_a_status_of_any_shape_has_one_reason(cluster: Object | None, options: d
     assert found.lasting == (reason == DatabaseReason.FAILED)
 
 
-def test_a_database_that_is_not_ready_is_looked_at_again_at_its_deadline() -> None:
+def test_database_that_is_not_ready_is_checked_again_at_its_deadline() -> None:
     found = state(made({}))
     assert found.recheck == from_rfc3339("2026-11-23T00:15:00Z")
 
 
-def test_a_database_that_was_lost_at_the_end_of_the_calendar_has_the_deadline_from_now_on() -> None:
+def test_database_lost_at_the_calendar_end_has_its_deadline_from_now() -> None:
     end, now = from_rfc3339("9999-12-31T23:59:59Z"), from_rfc3339("2026-11-23T00:00:00Z")
     found = translate(made({}), members=1, secret_exists=True, now=now, deadline=DEADLINE, since=end)
     assert (found.reason, found.recheck) == (DatabaseReason.PROVISIONING, now + DEADLINE)

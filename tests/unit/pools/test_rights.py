@@ -52,7 +52,7 @@ def test_parts_of_instances_are_written_in_the_listed_namespaces_only(
         assert {place for place, allowed in found.items() if allowed - watched} == namespaces, resource
 
 
-def test_the_whole_cluster_shows_no_secret_and_only_our_own_kinds_are_written() -> None:
+def test_cluster_role_reads_no_secret_and_writes_only_our_own_kinds() -> None:
     everywhere = [rule for rule in rules(PoolSettings()) if not rule.namespace]
     written = {rule.group for rule in everywhere if not {"list", "watch"}.issuperset(rule.verbs)}
     assert written == {"k8s.bnerd.com", "events.k8s.io"}

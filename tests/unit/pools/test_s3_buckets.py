@@ -41,7 +41,7 @@ def filled(server: MemoryS3, versions: int) -> MemoryBucket:
     return made
 
 
-async def test_a_bucket_is_created_and_tagged_with_its_owner_and_a_second_call_changes_nothing() -> None:
+async def test_bucket_creation_tags_the_owner_and_a_second_call_changes_nothing() -> None:
     server = MemoryS3()
     for _ in range(2):
         assert await provider(server).ensure(WANTED, CTX) == BucketReady(
@@ -147,7 +147,7 @@ async def test_a_server_that_stays_busy_is_a_failure_after_five_attempts(verb: s
     assert server.log["HeadBucket"] == 5
 
 
-async def test_keys_that_are_revoked_in_the_middle_stop_the_deletion_and_new_ones_go_on() -> None:
+async def test_keys_revoked_during_a_deletion_stop_it_and_new_keys_continue() -> None:
     server = MemoryS3()
     filled(server, 2_500)
     assert await provider(server, pages=1).remove(WANTED, CTX) is not None
@@ -182,7 +182,7 @@ async def test_a_request_without_an_account_says_what_to_set() -> None:
         ("<script>", 418, BucketReason.REFUSED),
     ],
 )
-def test_each_error_of_a_server_has_a_reason_and_a_code_of_a_fixed_set(code: str, status: int, reason: str) -> None:
+def test_each_server_error_has_a_reason_and_code_of_fixed_sets(code: str, status: int, reason: str) -> None:
     failure = failure_of("CreateBucket", code, status)
     assert (failure.reason, "<" in str(failure)) == (reason, False)
 

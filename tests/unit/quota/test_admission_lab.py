@@ -66,7 +66,7 @@ async def test_the_webhook_is_not_called_for_a_claim_that_names_its_pool(lab: La
     assert asked(lab) == before + 1
 
 
-async def test_a_claim_that_fits_nowhere_is_written_without_a_pool_and_finds_one_later(lab: Lab) -> None:
+async def test_claim_that_fits_nowhere_is_stored_without_a_pool_and_assigned_later(lab: Lab) -> None:
     here = await two_pools(lab)
     assert (await here.claim("a", "huge", pool=None, cpu=9)).spec.pool is None
     await here.says("a", "huge", "Unassigned")
@@ -74,7 +74,7 @@ async def test_a_claim_that_fits_nowhere_is_written_without_a_pool_and_finds_one
     assert (await here.bound("a", "huge")).spec.pool == "zebra"
 
 
-async def test_a_waiting_claim_whose_pool_is_removed_from_its_spec_is_assigned_again(lab: Lab) -> None:
+async def test_waiting_claim_without_its_pool_in_the_spec_is_assigned_again(lab: Lab) -> None:
     here = await two_pools(lab)
     await here.claim("a", "c", pool="ant", cpu=5)
     await here.says("a", "c", "PoolExhausted")
@@ -94,7 +94,7 @@ async def test_an_allocated_claim_that_the_controller_assigned_can_still_be_writ
     assert (stored.labels["team"], stored.spec.pool) == ("blue", None)
 
 
-async def test_the_pool_of_an_allocated_claim_is_kept_by_the_schema_with_the_webhook_too(lab: Lab) -> None:
+async def test_schema_keeps_the_pool_of_an_allocated_claim_with_a_webhook_too(lab: Lab) -> None:
     here = await two_pools(lab)
     await here.claim("a", "c", pool="zebra", cpu=1)
     await here.bound("a", "c")

@@ -32,7 +32,7 @@ def test_the_examples_of_the_reader_run() -> None:
     assert doctest.testmod(promql).failed == 0
 
 
-def test_there_is_an_alert_for_a_pool_that_runs_out_and_for_a_claim_that_waits() -> None:
+def test_exhausted_pool_and_waiting_claim_each_have_an_alert() -> None:
     assert {"QuotaPoolNearlyExhausted", "QuotaClaimWaiting"} <= ALERTS.keys()
 
 

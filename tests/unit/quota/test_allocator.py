@@ -173,7 +173,7 @@ def test_defaults_zero_is_computed_beside_the_written_defaults() -> None:
     assert here.quotas["a"].hard == read({CPU: 0, "pods": 1})
 
 
-def test_the_status_of_a_pool_does_not_depend_on_the_order_of_reading() -> None:
+def test_pool_status_does_not_depend_on_the_order_of_reading() -> None:
     here = world(ordered=True)
     for number in range(12):
         here.claim(
@@ -232,7 +232,7 @@ def test_x07_a_resource_that_the_pool_gains_is_claimed_without_an_edit() -> None
     assert here.said("a", "c") == BOUND
 
 
-def test_x08_ten_of_twenty_claims_of_one_moment_are_the_first_by_name_and_namespace() -> None:
+def test_x08_ten_of_twenty_simultaneous_claims_bind_by_name_and_namespace() -> None:
     here = cpus(10)
     names = [f"c{number:02}" for number in range(20)]
     for name in reversed(names):
@@ -259,7 +259,7 @@ def test_x10_a_request_for_nothing_of_an_exhausted_resource_does_not_wait() -> N
     assert here.said("b", "c") == BOUND
 
 
-def test_x12_a_quota_that_was_raised_by_hand_comes_back_in_two_reconciles() -> None:
+def test_x12_quota_raised_by_hand_is_reset_in_two_reconciles() -> None:
     here = cpus(2)
     here.claim("a", "c", cpu=1)
     here.settle()
@@ -279,7 +279,7 @@ def test_x12_a_quota_that_was_deleted_comes_back_at_once() -> None:
     assert here.settle() == ["apply a"]
 
 
-def test_x13_an_amount_in_use_is_allocated_again_only_when_the_pods_are_gone() -> None:
+def test_x13_amount_in_use_is_reallocated_only_after_the_pods_end() -> None:
     here = cpus(4)
     here.claim("a", "c", at=1, cpu=4)
     here.claim("b", "waits", at=2, cpu=4)
@@ -314,14 +314,14 @@ def test_x13_a_claim_released_by_annotation_lets_others_go_first() -> None:
     assert here.said("a", "c") == "Bound PoolExhausted: requested: requests.cpu=4, available: requests.cpu=0"
 
 
-def test_x14_the_status_of_a_claim_that_lacks_two_resources_is_written_once() -> None:
+def test_x14_status_of_a_claim_lacking_two_resources_is_written_once() -> None:
     here = world(ordered=True)
     here.claim("a", "c", {"requests.memory": "4Gi", "requests.cpu": 3})
     here.settle()
     assert [here.once() for _ in range(10)] == [[]] * 10
 
 
-def test_x17_a_hard_below_what_is_held_keeps_claims_and_takes_no_new_one() -> None:
+def test_x17_hard_below_allocations_keeps_claims_and_accepts_no_new_claim() -> None:
     here = cpus(5)
     here.claim("a", "c", at=1, cpu=4)
     here.settle()
@@ -334,7 +334,7 @@ def test_x17_a_hard_below_what_is_held_keeps_claims_and_takes_no_new_one() -> No
     assert (here.last.available, here.last.excess) == ({CPU: 0}, read({CPU: 1}))
 
 
-def test_x18_one_changed_claim_of_a_thousand_namespaces_takes_one_write_of_each_kind() -> None:
+def test_x18_changed_claim_among_a_thousand_namespaces_takes_one_write_each() -> None:
     here = cpus(5000, *(f"n{number}" for number in range(1000)))
     for number in range(1000):
         here.claim(f"n{number}", "c", at=number, cpu=1)
@@ -364,7 +364,7 @@ def test_x20_a_zero_goes_with_the_resource_that_the_pool_drops() -> None:
     assert here.quotas["a"].hard == {"pods": 0}
 
 
-def test_x23_a_released_claim_stays_released_though_it_would_fit_until_it_is_edited_or_taken_back() -> None:
+def test_x23_released_claim_stays_released_until_it_is_edited_or_taken_back() -> None:
     here = cpus(2)
     here.claim("a", "c", at=1, cpu=2)
     here.claim("a", "d", at=2, cpu=0)
@@ -384,7 +384,7 @@ def test_x23_a_released_claim_stays_released_though_it_would_fit_until_it_is_edi
 
 
 @pytest.mark.parametrize("crash", range(4))
-def test_a_claim_edited_while_its_release_is_recorded_is_queued_anew_whatever_write_was_the_last(crash: int) -> None:
+def test_claim_edited_while_its_release_is_recorded_is_queued_again(crash: int) -> None:
     here = cpus(4)
     here.claim("a", "c", at=1, cpu=3)
     here.claim("b", "waits", at=2, cpu=4)
@@ -402,7 +402,7 @@ def test_a_claim_edited_while_its_release_is_recorded_is_queued_anew_whatever_wr
     assert here.cores("a") == 1
 
 
-def test_x23_a_released_claim_is_queued_again_when_it_is_edited_and_binds_when_it_fits() -> None:
+def test_x23_edited_released_claim_is_queued_again_and_binds_when_it_fits() -> None:
     here = cpus(2)
     here.claim("a", "c", at=1, cpu=2)
     here.claim("b", "waits", at=2, cpu=1)
@@ -415,7 +415,7 @@ def test_x23_a_released_claim_is_queued_again_when_it_is_edited_and_binds_when_i
     assert here.allocated() == {"a": ["c"], "b": ["waits"]}
 
 
-def test_x23_a_released_claim_that_was_made_smaller_binds_while_pods_still_run() -> None:
+def test_x23_reduced_released_claim_binds_while_pods_still_run() -> None:
     here = cpus(4)
     here.claim("a", "c", cpu=4)
     here.settle()
@@ -455,7 +455,7 @@ def test_x26_a_key_stays_in_the_quota_until_the_use_fits() -> None:
     assert here.cores("a") is None
 
 
-def test_x28_a_claim_whose_quota_is_refused_is_marked_and_others_have_its_share() -> None:
+def test_x28_claim_with_a_refused_quota_is_marked_and_frees_its_share() -> None:
     here = cpus(2)
     bad = here.claim("a", "bad", at=1, cpu=2)
     good = here.claim("b", "good", at=2, cpu=1)
@@ -504,7 +504,7 @@ def test_a_terminating_namespace_holds_until_it_is_gone() -> None:
 # --- failures -----------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_claim_that_says_bound_but_was_not_recorded_goes_before_older_ones() -> None:
+def test_claim_with_unrecorded_bound_status_precedes_older_claims() -> None:
     here = cpus(2)
     here.claim("a", "c", at=5, cpu=2)
     here.settle()
@@ -514,7 +514,7 @@ def test_a_claim_that_says_bound_but_was_not_recorded_goes_before_older_ones() -
     assert here.allocated() == {"a": ["c"]}
 
 
-def test_an_allocated_claim_that_grew_past_admission_keeps_its_place_only_if_it_fits() -> None:
+def test_allocated_claim_that_bypassed_admission_keeps_its_place_only_if_it_fits() -> None:
     here = cpus(5)
     here.claim("a", "c", at=1, cpu=2)
     here.claim("b", "d", at=2, cpu=1)
@@ -578,7 +578,7 @@ def test_x27_what_was_granted_and_never_recorded_is_not_granted_again(crash: int
 
 
 @pytest.mark.parametrize("crash", range(1, 7))
-def test_x27_a_release_that_dies_after_any_write_is_finished_by_the_next_process(crash: int) -> None:
+def test_x27_release_interrupted_after_any_write_is_finished_by_the_next_process(crash: int) -> None:
     here = cpus(4, zero=True)
     here.claim("a", "c", at=1, cpu=4)
     here.claim("b", "waits", at=2, cpu=4)
@@ -597,7 +597,7 @@ def _held_by_the_rule(here: DryWorld) -> None:
         assert amount <= max(here.hard()[resource], here.before[resource])
 
 
-def test_a_claim_that_is_tried_in_another_pool_is_not_overtaken_in_the_ordered_queue_that_it_stands_in() -> None:
+def test_claim_tried_in_another_pool_is_not_overtaken_in_its_ordered_queue() -> None:
     here = DryWorld(pool({CPU: 4}, ordered=True), "a", "b")
     here.claim("a", "first", at=1, cpu=3)
     here.claim("a", "older", at=2, cpu=3)
@@ -615,7 +615,7 @@ def test_a_claim_that_is_tried_in_another_pool_is_not_overtaken_in_the_ordered_q
     assert here.allocated() == {"b": ["younger"]}
 
 
-def test_a_default_that_is_lowered_while_pods_use_it_does_not_count_as_a_claim_though_the_status_follows_late() -> None:
+def test_default_lowered_during_use_is_not_claimed_even_if_status_lags() -> None:
     here = DryWorld(pool({CPU: 4}, defaults={CPU: 3}), "a", "b")
     here.claim("a", "c", at=1, cpu=1)
     here.settle()
@@ -647,7 +647,7 @@ def test_a_default_that_is_raised_hands_out_nothing_twice() -> None:
     assert here.said("b", "d") == BOUND
 
 
-def test_claims_of_nothing_of_one_namespace_cannot_fill_the_list_of_a_pool_for_the_others() -> None:
+def test_empty_claims_of_a_namespace_cannot_fill_the_pools_list() -> None:
     here = cpus(4)
     here.max_claims, here.namespace_share = 10, 0.5
     for number in range(8):
@@ -666,7 +666,7 @@ def test_claims_of_nothing_of_one_namespace_cannot_fill_the_list_of_a_pool_for_t
     assert "nothing-5" in here.allocated()["a"]
 
 
-def test_long_claims_of_one_namespace_cannot_fill_the_bytes_of_a_pools_list_for_the_others() -> None:
+def test_long_claims_of_a_namespace_cannot_fill_the_pool_lists_bytes() -> None:
     here = cpus(4)
     here.max_status_bytes, here.namespace_share = 4000, 0.5
     for number in range(8):

@@ -82,7 +82,7 @@ def test_the_pool_controller_writes_the_status_of_a_claim_whose_pool_exists() ->
     assert not belongs(claim("q", assigned=("p", "p-1")), "p", "p-1"), "it has moved on"
 
 
-def test_a_claim_whose_pool_is_missing_says_so_in_the_words_of_the_api() -> None:
+def test_claim_with_a_missing_pool_reports_it_in_the_api_message() -> None:
     assert said(claim("sample")) == ("Assigned", "Failed", 'ResourcePool.capsule.clastix.io "sample" not found', "")
 
 
@@ -151,7 +151,7 @@ def test_a_pool_without_room_or_resource_or_namespace_is_passed_over() -> None:
         pytest.param(3, [], "", id="none that serves its namespace"),
     ],
 )
-def test_a_claim_without_a_pool_queues_at_the_pool_that_it_would_bind_to(
+def test_claim_without_a_pool_queues_at_the_pool_it_would_bind(
     asked: int, pools: list[tuple[str, int, int]], queue: str
 ) -> None:
     found = decide_claim(claim(cpu=asked), {name: facts(name, hard, available) for name, hard, available in pools})
@@ -160,7 +160,7 @@ def test_a_claim_without_a_pool_queues_at_the_pool_that_it_would_bind_to(
     assert (found[0].reason == "Unassigned") == (not queue)
 
 
-def test_a_queued_claim_belongs_to_the_pool_of_its_queue_until_another_has_room() -> None:
+def test_queued_claim_belongs_to_its_queues_pool_until_another_has_room() -> None:
     waits = replace(claim(cpu=3), queue=("p", "p-1"))
     assert belongs(waits, "p", "p-1")
     assert not belongs(waits, "p", "p-2"), "another pool of that name"
@@ -182,9 +182,7 @@ def test_a_queued_claim_belongs_to_the_pool_of_its_queue_until_another_has_room(
     ],
     ids=("allocated", "no room after all", "behind another", "its quota refused", "no room in the list", "not served"),
 )
-def test_a_claim_that_was_offered_to_a_full_pool_returns_to_its_place_in_the_queue(
-    decision: ClaimDecision, left: ClaimPlace
-) -> None:
+def test_claim_offered_to_a_full_pool_returns_to_its_queue_place(decision: ClaimDecision, left: ClaimPlace) -> None:
     tried = replace(claim(cpu=3), assigned=("q", "q-1"), queue=("p", "p-1"))
     pool = PoolView(name="q", uid="q-1", hard={})
     assert place_after(tried, decision, pool) == left
@@ -194,7 +192,7 @@ def test_a_claim_that_was_offered_to_a_full_pool_returns_to_its_place_in_the_que
     assert decide_claim(tried, {"p": facts("p", available=0), "q": facts("q", available=3)}) is None
 
 
-def test_if_no_pool_could_ever_fit_the_message_names_the_shortage_of_each() -> None:
+def test_message_names_the_shortage_of_each_pool_if_none_could_fit() -> None:
     ordered = facts(
         "q",
         status={"exhaustions": {CPU: {"available": "4", "requesting": "9"}}},
@@ -219,7 +217,7 @@ def test_a_request_for_nothing_fits_a_pool_that_is_full() -> None:
     assert ASSIGNED.message == "Assigned to the pool"
 
 
-def test_a_claim_waits_for_the_status_of_a_new_pool_but_not_for_ever() -> None:
+def test_claim_waits_for_a_new_pools_status_for_limited_time() -> None:
     fresh = pool_facts(
         POOL.decode({"metadata": {"name": "n", "uid": "n-1", "creationTimestamp": "2029-12-31T23:59:55Z"}, "spec": {}})
     )
@@ -241,7 +239,7 @@ def test_a_damaged_status_of_a_pool_offers_nothing() -> None:
     assert (found.offer.hard, found.offer.available, found.namespaces) == ({}, {}, frozenset({"a"}))
 
 
-def test_an_allocated_claim_of_a_dying_pool_that_deletes_its_claims_is_left_to_the_pools_finalizer() -> None:
+def test_allocated_claim_of_a_dying_pool_is_left_to_its_finalizer() -> None:
     bound = Condition(type="Bound", status="True", reason="Succeeded", observed_generation=1)
     dying = facts("p", deleting=True)
     for view in (claim("p", assigned=("p", "p-1")), claim(assigned=("p", "p-1"))):

@@ -55,7 +55,7 @@ def test_a_refusal_names_the_resource_or_the_field(answers: dict[str, Answer]) -
     assert "spec.pool: Forbidden" in answers["an allocated claim moves"].message
 
 
-def test_the_rejection_of_an_edit_of_an_allocated_claim_names_the_ways_out(answers: dict[str, Answer]) -> None:
+def test_rejected_edit_of_an_allocated_claim_names_the_remedies(answers: dict[str, Answer]) -> None:
     message = answers["an allocated claim asks for more"].message
     assert 'annotation projectcapsule.dev/release: "true"' in message
     assert "or delete it and create another" in message
@@ -91,7 +91,7 @@ BEYOND_A_DOUBLE = 2**53 * 10**9
 """Billionths from which on the rule takes every amount for whole: it computes with doubles, which hold no fraction there."""
 
 
-def test_a_fraction_that_no_double_holds_passes_the_definition_and_is_refused_by_the_family() -> None:
+def test_fraction_beyond_double_precision_passes_the_definition_and_family_refuses_it() -> None:
     amounts = {"pods": "8388608.001Gi"}
     assert not validate_rules(SCHEMA, {"metadata": {"name": "a"}, "spec": {"claim": amounts}}, None)
     assert "whole number" in problem_in(read(amounts))
@@ -112,7 +112,7 @@ def test_the_definition_refuses_exactly_what_the_family_would_refuse(amounts: di
 @given(
     st.dictionaries(RESOURCES, AMOUNTS.filter(lambda amount: not str(amount).startswith("-")), max_size=3), st.data()
 )
-def test_an_allocated_claim_may_be_written_in_every_way_that_means_the_same(
+def test_allocated_claim_may_be_written_in_every_equivalent_notation(
     amounts: dict[str, str | int], data: st.DataObject
 ) -> None:
     before = {"metadata": {"name": "a"}, "spec": {"claim": amounts}, "status": {"condition": BOUND}}

@@ -67,7 +67,7 @@ def test_a_variable_offers_values_of_a_label_that_its_metric_has() -> None:
         assert found[2] in labels[metric]
 
 
-def test_every_metric_of_the_family_is_on_the_dashboard_or_left_out_for_a_reason() -> None:
+def test_every_family_metric_is_on_the_dashboard_or_omitted_with_reason() -> None:
     shown = set().union(*(DECLARED.metrics_in(target["expr"]) for _, target in TARGETS))
     shown |= set().union(*(DECLARED.metrics_in(str(variable["query"])) for variable in VARIABLES.values()))
     assert shown | LEFT_OUT == {metric.name for metric in METRICS} | OF_THE_LIBRARY.keys()

@@ -87,9 +87,7 @@ def world_of(pool: ResourcePool, *namespaces: str, claims: list[ClaimView]) -> D
 
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("amount", [LONGEST, "1e24", *HUGE])
-def test_no_amount_that_a_claim_names_keeps_the_status_of_its_pool_from_being_written(
-    amount: str, ordered: bool
-) -> None:
+def test_no_amount_in_a_claim_prevents_the_pools_status_write(amount: str, ordered: bool) -> None:
     pool = pool_of({"requests.memory": "4Gi", "limits.memory": "1E", "pods": 3}, orderedQueue=ordered)
     names = ("requests.memory", "limits.memory", "pods")
     claims = [claim_of(f"c{number}", "a", dict.fromkeys(names, amount), f"u{number}") for number in range(20)]
@@ -112,7 +110,7 @@ def test_a_claim_with_amounts_that_no_status_can_show_fails_alone() -> None:
     assert status["exhaustions"] == {}
 
 
-def test_the_longest_resources_amounts_and_names_fill_a_pool_and_give_back_within_what_etcd_takes() -> None:
+def test_longest_resources_amounts_and_names_fill_and_empty_a_pool_within_limits() -> None:
     pool = pool_of(dict.fromkeys(RESOURCES, "1e24"), dict.fromkeys(RESOURCES, "1e24"), defaultsZero=True)
     amounts = dict.fromkeys(RESOURCES, "1" * 20 + "." + "1" * (MAX_AMOUNT - 21))
     spaces = [longest_name(f"n{number}-", 63) for number in range(60)]
@@ -131,7 +129,7 @@ def test_the_longest_resources_amounts_and_names_fill_a_pool_and_give_back_withi
     assert len(check(world)["releasing"]) > 40
 
 
-def test_foreign_keys_in_a_resource_quota_do_not_block_the_status_of_the_pool() -> None:
+def test_foreign_keys_in_a_resource_quota_do_not_block_pool_status() -> None:
     world = world_of(
         pool_of({"requests.memory": "4Gi"}), "a", claims=[claim_of("c", "a", {"requests.memory": "1Gi"}, "1")]
     )
@@ -144,7 +142,7 @@ def test_foreign_keys_in_a_resource_quota_do_not_block_the_status_of_the_pool() 
     assert status["releasing"]["a"]["requests.memory"] == "2e24"
 
 
-def test_the_status_of_a_pool_lists_as_many_used_resources_as_it_has_room_for() -> None:
+def test_pool_status_lists_as_many_used_resources_as_fit() -> None:
     world = world_of(pool_of({"pods": 9}), "a", claims=[])
     kept = [
         claim_of(f"c{number}", "a", {f"count/r{number}-{n}": 1 for n in range(200)}, f"u{number}")
@@ -167,9 +165,7 @@ def test_the_status_of_a_pool_lists_as_many_used_resources_as_it_has_room_for() 
         unassigned("web", [(f"pool-{number}", "x" * 250) for number in range(500)]),
     ],
 )
-def test_no_message_is_longer_than_a_condition_may_be_and_the_same_claim_is_not_written_again(
-    decision: ClaimDecision,
-) -> None:
+def test_message_fits_a_condition_and_an_equal_claim_is_not_rewritten(decision: ClaimDecision) -> None:
     claim = claim_of("c", "a", {}, "1")
     status = claim_status(claim, decision, NOWHERE, NOW)
     assert problems(ResourcePoolClaim, status) == []
@@ -178,7 +174,7 @@ def test_no_message_is_longer_than_a_condition_may_be_and_the_same_claim_is_not_
     assert status_is_current(claim_view(stored), decision, NOWHERE)
 
 
-def test_two_hundred_unknown_resources_of_250_characters_are_named_as_far_as_there_is_room() -> None:
+def test_200_unknown_resources_of_250_characters_are_named_within_the_limit() -> None:
     claim = claim_of("c", "a", {f"{number:03}{'k' * 247}": 1 for number in range(200)}, "1")
     world = world_of(pool_of({"pods": 9}), "a", claims=[claim])
     check(world)

@@ -113,7 +113,7 @@ def test_the_guide_lists_every_reason_beside_its_condition() -> None:
 
 
 @pytest.mark.parametrize("model", [ResourcePool, ResourcePoolClaim])
-def test_the_columns_and_the_parts_of_spec_and_status_are_those_of_the_definition(model: type[Any]) -> None:
+def test_columns_spec_and_status_of_the_guide_equal_the_definition(model: type[Any]) -> None:
     [version] = crd(model)["spec"]["versions"]
     columns = [column["name"] for column in version["additionalPrinterColumns"]]
     assert ", ".join(columns) in {row[1] for row in map(_cells, TABLE.splitlines()) if row[0] == "columns"}
@@ -136,15 +136,15 @@ def test_the_numbers_of_the_limits_are_those_of_the_settings() -> None:
 
 
 SHOWN = {
-    "hurts only its own namespace": "test_people.py::test_an_amount_that_got_past_admission_and_no_status_can_show_freezes_no_pool",
+    "hurts only its own namespace": "test_people.py::test_amount_that_bypassed_admission_and_fits_no_status_blocks_no_pool",
     "a ResourceQuota that is refused, hurts": "test_faults.py::test_x28_a_claim_whose_resource_no_quota_takes_is_refused_alone",
     "is restored within a second": "test_strays.py::test_a_quota_without_owner_that_is_deleted_is_restored_within_a_second",
     "or lost its owner or label": "test_strays.py::test_a_quota_whose_owner_reference_was_removed_is_adopted_again_at_once",
-    "[release it first](#release)": "test_rows.py::test_x23_a_claim_released_by_annotation_is_queued_again_when_it_is_edited",
-    "They do not count as claimed": "test_witnesses.py::test_a_default_that_is_lowered_while_pods_use_it_does_not_count_as_claimed",
-    "`orderedQueue` holds for it": "test_claims_without_a_pool.py::test_an_older_claim_without_a_pool_holds_its_place_in_an_ordered_queue",
+    "[release it first](#release)": "test_rows.py::test_x23_claim_released_by_annotation_is_queued_again_after_an_edit",
+    "They do not count as claimed": "test_witnesses.py::test_default_lowered_while_pods_use_it_does_not_count_as_claimed",
+    "`orderedQueue` holds for it": "test_claims_without_a_pool.py::test_older_claim_without_a_pool_keeps_its_place_in_ordered_queues",
     "nothing is released by it": "test_semantics_v014.py::test_the_semantics_are_changed_and_changed_back_without_losing_anything",
-    "dashboards written for it fit": "../../unit/quota/test_report.py::test_a_claim_is_1_on_bound_in_metrics_only_if_it_is_bound_and_else_on_assigned",
+    "dashboards written for it fit": "../../unit/quota/test_report.py::test_claim_series_is_1_on_bound_if_bound_else_on_assigned",
 }
 """Sentences of the page that real use once found untrue, with the test that shows each, from tests/scenarios/quota."""
 

@@ -68,7 +68,7 @@ def test_pools_may_begin_with_another_name_than_the_tenants() -> None:
     assert migration.claims[0].spec.pool == "sun-size"
 
 
-def test_a_pool_that_a_label_cannot_name_is_refused_with_the_way_out() -> None:
+def test_pool_that_a_label_cannot_name_is_refused_with_the_remedy() -> None:
     with pytest.raises(
         KonvergeError, match="65 characters, and 63 are allowed; choose a short beginning with --prefix"
     ):
@@ -190,7 +190,7 @@ def test_the_order_of_what_was_read_changes_nothing() -> None:
         ({"pods": "5"}, {"a": "3", "b": "3"}, 0, {"a": "3", "b": "3"}, "6 is used where hard is 5"),
     ],
 )  # fmt: skip
-def test_headroom_is_rounded_up_and_never_makes_claims_that_do_not_fit_together(
+def test_headroom_is_rounded_up_without_claims_beyond_the_pool(
     hard: dict[str, str], used: dict[str, str], percent: int, wanted: dict[str, str], noted: str
 ) -> None:
     [resource] = hard
@@ -210,7 +210,7 @@ USED = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 10**13), max_size
     st.integers(0, 10**14),
     st.fractions(0, 10),
 )
-def test_no_claim_is_below_its_use_and_headroom_never_makes_claims_exceed_the_pool(
+def test_no_claim_is_below_its_use_and_headroom_never_exceeds_the_pool(
     resource: tuple[str, str], used: dict[str, int], hard: int, headroom: Fraction
 ) -> None:
     name, unit = resource

@@ -65,7 +65,7 @@ def stored_pool() -> ResourcePool:
 # --- statuses ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_status_of_a_pool_is_written_in_the_format_of_its_hard_and_read_back_as_it_was() -> None:
+def test_pool_status_is_written_in_the_format_of_hard_and_read_back() -> None:
     here = settled()
     assert here.last is not None
     status = pool_status(here.pool, here.last, ("solar-prod", "solar-test"))
@@ -118,7 +118,7 @@ def test_the_time_of_a_claims_condition_moves_with_type_and_status_alone() -> No
     assert claim_status(view, QUEUED, ClaimPlace(queue=("p", "p-1")), NOW)["queue"] == {"name": "p", "uid": "p-1"}
 
 
-def test_an_event_is_emitted_for_a_transition_and_not_for_a_changed_message() -> None:
+def test_event_is_emitted_for_a_transition_and_not_for_new_messages() -> None:
     view = ClaimView(namespace="a", name="c", uid="u", generation=3)
     assert claim_event(view, BOUND) == ("Succeeded", "Normal", "Reconciled")
     assert claim_event(view, exhausted(["x"])) == ("PoolExhausted", "Warning", "Reconciled")
@@ -256,7 +256,7 @@ def test_a_pool_with_a_hard_of_zero_has_no_percentage_series() -> None:
 # --- rights ------------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_rules_name_every_right_and_the_tenants_role_lets_claims_be_managed() -> None:
+def test_rules_name_every_right_and_the_tenant_role_manages_claims() -> None:
     allowed = {(rule.group, resource): set(rule.verbs) for rule in rules() for resource in rule.resources}
     assert allowed["capsule.clastix.io", "resourcepoolclaims"] >= {"get", "list", "watch", "patch", "delete"}
     assert allowed["capsule.clastix.io", "resourcepoolclaims/status"] == {"patch"}
@@ -286,7 +286,7 @@ def test_the_view_of_a_quota_without_a_status_has_no_use() -> None:
     "decision",
     [BOUND, ASSIGNED, exhausted(["x"]), queue_exhausted(["x"]), failed("x"), released("p"), too_many(1), refused("x")],
 )
-def test_a_claim_is_1_on_bound_in_metrics_only_if_it_is_bound_and_else_on_assigned(decision: ClaimDecision) -> None:
+def test_claim_series_is_1_on_bound_if_bound_else_on_assigned(decision: ClaimDecision) -> None:
     claim = ClaimView(namespace="web", name="c", uid="u")
     shown = {labels[2]: value for (metric, labels), value in claim_series(claim, decision, "p").items()}
     assert shown == {"Bound": float(decision.bound), "Assigned": float(not decision.bound)}

@@ -166,7 +166,7 @@ def test_the_time_of_each_condition_moves_with_its_own_status() -> None:
 
 
 @pytest.mark.parametrize("now", [Semantics.V012, Semantics.V014])
-def test_a_status_of_the_other_form_is_written_anew_and_keeps_its_allocation(now: str) -> None:
+def test_status_of_the_other_form_is_rewritten_and_keeps_its_allocation(now: str) -> None:
     then = Semantics.V014 if now == Semantics.V012 else Semantics.V012
     place = ClaimPlace(("p", "p-1"))
     stored = {
@@ -250,7 +250,7 @@ def _in_use(here: DryWorld) -> bool:
     return here.claims["a", "c"].in_use
 
 
-def test_a_claim_is_unused_until_pods_use_it_and_again_when_they_are_gone() -> None:
+def test_claim_is_unused_before_pods_use_it_and_after_they_end() -> None:
     here = world()
     here.claim("a", "c", cpu=3)
     here.settle()
@@ -287,7 +287,7 @@ def test_an_allocated_claim_that_is_not_used_is_resized_in_place(to: int, said: 
     assert here.held() == {CPU: (granted or 0) * WHOLE}
 
 
-def test_a_claim_that_grows_may_use_its_own_old_amount_and_no_other() -> None:
+def test_growing_claim_may_use_only_its_own_old_amount() -> None:
     here = world(cpu=10)
     here.claim("a", "c", cpu=5)
     here.claim("b", "d", cpu=3)
@@ -301,7 +301,7 @@ def test_a_claim_that_grows_may_use_its_own_old_amount_and_no_other() -> None:
     assert here.last.available == {CPU: 7 * WHOLE}, "never below 0, as it was in the original"
 
 
-def test_an_amount_freed_by_a_resize_is_allocated_once_pods_stop_using_it() -> None:
+def test_amount_freed_by_a_resize_is_allocated_after_pods_release_it() -> None:
     """Pods started between the edit and the reconcile: the credit follows the shrink in these semantics too."""
     here = world()
     here.claim("a", "c", cpu=4)
@@ -323,7 +323,7 @@ def _held_within(here: DryWorld) -> None:
 # --- columns and metrics -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_columns_are_chosen_by_the_settings_and_the_schema_is_the_same() -> None:
+def test_columns_depend_on_the_settings_and_the_schema_does_not() -> None:
     plain, newer = (
         {one["spec"]["names"]["kind"]: one["spec"]["versions"][0] for one in definitions(all_manifests(), settings)}
         for settings in (QuotaSettings(), QuotaSettings(semantics="v0.14"))
@@ -374,7 +374,7 @@ def test_the_command_prints_the_columns_of_the_semantics_that_are_set(setting: s
     ],
     ids=("used", "unused", "exhausted", "failed"),
 )
-def test_a_claim_has_a_series_for_each_condition_and_one_for_its_pool(
+def test_claim_has_a_series_for_each_condition_and_for_its_pool(
     decision: ClaimDecision, pool: str, values: dict[str, int]
 ) -> None:
     series = claim_series(VIEW, decision, pool, Semantics.V014)

@@ -42,7 +42,7 @@ def test_x29_a_change_of_use_triggers_a_reconcile_only_during_a_release() -> Non
     assert not notes.quota_matters(use)
 
 
-def test_a_change_of_the_amounts_labels_or_life_of_a_resource_quota_triggers_a_reconcile() -> None:
+def test_amount_label_or_lifecycle_change_of_a_resource_quota_triggers_a_reconcile() -> None:
     notes = WakeIndex()
     raised = change(cached("1", body=quota("1")), cached("7", body=quota("9")))
     assert notes.quota_matters(raised)
@@ -53,7 +53,7 @@ def test_a_change_of_the_amounts_labels_or_life_of_a_resource_quota_triggers_a_r
     assert notes.quota_matters(raised)
 
 
-def test_a_change_of_a_pool_reaches_the_claim_controller_only_while_a_claim_waits_for_it() -> None:
+def test_pool_change_reaches_the_claim_controller_only_for_waiting_claims() -> None:
     notes, moved = WakeIndex(), change(cached("1", name="p"), cached("2", name="p"), "p")
     assert not notes.pool_affects_claims(moved)
     notes.waiting["a", "c"] = "other"
@@ -81,16 +81,14 @@ def test_a_change_of_a_pool_reaches_the_claim_controller_only_while_a_claim_wait
         ({}, {"labels": {"a": "b"}}, False),
     ],
 )
-def test_writes_of_others_to_a_claim_trigger_a_reconcile_and_our_own_do_not(
+def test_only_foreign_writes_to_a_claim_trigger_a_reconcile(
     old: dict[str, Any], new: dict[str, Any], matters: bool
 ) -> None:
     assert claim_changed(change(cached("1", **old), cached("2", **new))) is matters
 
 
 @pytest.mark.parametrize(("named", "matters"), [("p", False), (None, True)])
-def test_a_changed_pool_in_the_status_triggers_a_reconcile_of_a_claim_that_names_none(
-    named: str | None, matters: bool
-) -> None:
+def test_changed_pool_in_status_triggers_a_reconcile_of_an_unassigned_claim(named: str | None, matters: bool) -> None:
     spec = {"claim": {}} if named is None else {"claim": {}, "pool": named}
     given = cached("2", body={"spec": spec, "status": {"pool": {"name": "p"}}})
     assert claim_changed(change(cached("1", body={"spec": spec}), given)) is matters
@@ -127,7 +125,7 @@ LISTED: dict[str, Any] = {'k:{"type":"Bound"}': {".": {}, "f:type": {}, "f:statu
         "a condition of the list was removed",
     ],
 )
-def test_an_edit_of_a_status_that_the_family_wrote_triggers_a_reconcile_of_the_claim_and_its_own_write_does_not(
+def test_only_foreign_edits_of_a_written_status_trigger_a_claim_reconcile(
     before: dict[str, Any], after: dict[str, Any] | None, matters: bool
 ) -> None:
     def at(version: str, fields: dict[str, Any] | None) -> Cached:

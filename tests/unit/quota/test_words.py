@@ -85,7 +85,7 @@ def test_every_condition_that_the_words_name_can_be_written() -> None:
     assert set(declaration_of(ResourcePool).conditions) == {QuotaCondition.READY, QuotaCondition.EXHAUSTED}
 
 
-def test_the_quota_of_a_pool_has_a_name_and_a_label_that_the_api_accepts() -> None:
+def test_pool_quota_has_a_name_and_label_the_api_accepts() -> None:
     longest = words.quota_name("p" * MAX_POOL_NAME)
     assert (longest[:13], len(longest) <= 253) == ("capsule-pool-", True)
     assert (QuotaLabel.POOL, QuotaAnnotation.RELEASE) == ("projectcapsule.dev/pool", "projectcapsule.dev/release")

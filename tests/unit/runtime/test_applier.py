@@ -137,9 +137,7 @@ async def test_an_object_found_unchanged_is_a_private_copy_for_each_caller() -> 
         pytest.param({"k": 1}, stored({"data": {"k": 2}}, OWNED, version="2"), id="a version with another value"),
     ],
 )
-async def test_an_apply_that_was_unchanged_once_is_sent_for_another_intent_or_version(
-    data: Any, cached: Cached
-) -> None:
+async def test_unchanged_apply_is_sent_again_for_another_intent_or_version(data: Any, cached: Cached) -> None:
     server = Server(answer({"data": {"k": 1}}, OWNED))
     made = applier(server)
     _, sent = await apply(made, stored({"data": {"k": 1}}, OWNED), {**INTENT, "data": {"k": 1}})
@@ -190,7 +188,7 @@ async def test_a_held_conflict_is_reported_and_not_sent_again_until_something_ch
     assert len(server.sent) == 3
 
 
-async def test_a_held_apply_is_tried_again_at_a_slow_pace_where_only_the_version_moves() -> None:
+async def test_held_apply_is_retried_slowly_if_only_the_version_changes() -> None:
     conflict = ApplyConflict("conflict", conflicts=(FieldConflict("kubectl", ".data.k"),))
     server, clock = Server(conflict=conflict), [0.0]
     made = Applier(server, controller="backup", metrics=Metrics(), now=lambda: clock[0])  # type: ignore[arg-type]  # the only call used
@@ -203,7 +201,7 @@ async def test_a_held_apply_is_tried_again_at_a_slow_pace_where_only_the_version
             assert caught.value.look_again == HELD_RETRY - 1.0
 
 
-async def test_a_held_apply_is_tried_at_once_on_a_successor_of_the_same_name() -> None:
+async def test_held_apply_is_retried_at_once_for_a_successor_object() -> None:
     server = Server(conflict=ApplyConflict("conflict", conflicts=(FieldConflict("kubectl", ".data.k"),)))
     made = applier(server)
     live = stored({"data": {"k": "theirs"}}, None)

@@ -62,7 +62,7 @@ async def test_it_runs_while_the_process_leads_and_writes_nothing_afterwards() -
         assert work.notes == ["begins", "ends"] * 2
 
 
-async def test_a_call_after_leading_is_made_at_the_end_of_each_turn_and_of_the_manager() -> None:
+async def test_callback_after_leading_runs_at_the_end_of_terms_and_manager() -> None:
     leadership, calls = ScriptedLeadership(leads=False), list[float]()
     async with ApiServer(random=Random(1)) as server:
         manager = Manager("m", server.config(), random=Random(2), leadership=leadership)
@@ -95,7 +95,7 @@ async def test_work_that_fails_begins_again_after_pauses_that_double() -> None:
     assert [round(after - before) for before, after in zip(work.began, work.began[1:], strict=False)] == [1, 2, 4]
 
 
-async def test_each_work_has_a_name_of_its_own_and_is_given_before_the_start() -> None:
+async def test_background_work_needs_a_unique_name_before_the_start() -> None:
     async with ApiServer(random=Random(1)) as server:
         manager = Manager("m", server.config(), random=Random(2))
         manager.run_while_leading("work", Work())
@@ -106,7 +106,7 @@ async def test_each_work_has_a_name_of_its_own_and_is_given_before_the_start() -
                 manager.run_while_leading("more", Work())
 
 
-async def test_a_note_of_work_is_in_readiness_and_never_makes_the_process_unready() -> None:
+async def test_note_of_background_work_is_shown_and_never_affects_readiness() -> None:
     said = ""
 
     def broken() -> str:

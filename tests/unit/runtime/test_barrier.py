@@ -50,7 +50,7 @@ def test_waits_double_and_have_a_limit() -> None:
     assert max(pauses) == LONGEST_WAIT
 
 
-def test_a_key_waits_up_to_the_limit_from_its_first_wait_and_keeps_every_reason_once() -> None:
+def test_key_waits_up_to_the_limit_and_keeps_every_reason_once() -> None:
     waits, key = BarrierWaits(limit=10), Key("", JOB, "web", "a")
     assert [waits.pause(key, ("created",), 0.0), waits.pause(key, ("changed",), 0.125), waits.pause(key, (), 10.0)] == [
         0.005,

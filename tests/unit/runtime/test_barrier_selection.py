@@ -19,9 +19,7 @@ def nothing(_: kv.Metadata, caches: kv.Caches) -> Iterable[kv.Key]:
 
 
 @pytest.mark.parametrize("label", ["yes", "no"], ids=["inside of the selection", "outside of it"])
-async def test_after_a_write_to_an_object_with_or_without_the_label_the_next_reconcile_comes_in_time(
-    lab: Lab, label: str
-) -> None:
+async def test_reconcile_follows_in_time_after_writes_inside_and_outside_the_selection(lab: Lab, label: str) -> None:
     moments = list[float]()
 
     async def make_one(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:

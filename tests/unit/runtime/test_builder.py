@@ -96,9 +96,7 @@ def test_the_name_is_the_kind_until_it_is_given() -> None:
         (lambda: Manager("x").add(Controller.of(BACKUP)), "no reconciler"),
     ],
 )
-async def test_a_mistake_in_a_controller_declaration_is_an_error_that_says_how_to_mend_it(
-    mistake: Any, words: str
-) -> None:
+async def test_mistake_in_a_controller_declaration_is_an_error_with_the_remedy(mistake: Any, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         mistake()
 
@@ -115,7 +113,7 @@ async def test_two_controllers_of_one_name_are_an_error() -> None:
         manager.add(whole())
 
 
-async def test_two_controllers_that_write_one_status_are_an_error_with_both_names_and_the_way_out() -> None:
+async def test_two_controllers_that_write_one_status_are_an_error_with_remedy() -> None:
     manager = Manager("shop")
     manager.add(whole("first"))
     with pytest.raises(UsageError) as caught:
@@ -127,7 +125,7 @@ async def test_two_controllers_that_write_one_status_are_an_error_with_both_name
     manager.add(whole("fourth").writes_status_as("shared", shared=True))
 
 
-async def test_two_controllers_that_share_one_kind_among_replicas_by_different_keys_are_an_error() -> None:
+async def test_controllers_that_share_a_kind_by_different_keys_are_an_error() -> None:
     def by_namespace(metadata: Metadata) -> str:
         return metadata.namespace
 
@@ -175,9 +173,7 @@ def test_children_are_got_and_written_in_the_named_namespaces_only() -> None:
         ((SECRET,), {"get", "list", "watch"}),
     ],
 )
-def test_if_live_reads_are_declared_a_kind_that_is_only_watched_needs_no_right_to_get(
-    live: tuple[Any, ...], secrets: set[str]
-) -> None:
+def test_watched_kind_needs_get_only_with_declared_live_reads(live: tuple[Any, ...], secrets: set[str]) -> None:
     controller = whole().watches(CONFIG_MAP, to=nobody, metadata_only=True).reads_live(*live)
     rules = {(rule.group, resource): set(rule.verbs) for rule in rules_of(controller) for resource in rule.resources}
     assert rules["", "secrets"] == secrets
@@ -231,7 +227,7 @@ async def test_an_undeclared_live_read_is_an_error_that_says_what_to_add(lab: La
     }
 
 
-async def test_a_live_list_without_the_right_to_list_is_an_error_that_says_what_to_add(lab: Lab) -> None:
+async def test_live_list_without_the_right_is_an_error_that_names_it(lab: Lab) -> None:
     said: list[str] = []
 
     class ListsLive(Reconciler):
@@ -291,7 +287,7 @@ def test_rules_of_equal_verbs_share_one_entry_of_the_role() -> None:
     assert (narrow["kind"], narrow["metadata"]) == ("Role", {"name": "r", "namespace": "web"})
 
 
-def test_an_index_is_declared_over_a_kind_that_is_watched_and_is_equal_to_another_of_the_same_declaration() -> None:
+def test_index_needs_a_watched_kind_and_equals_an_equal_declaration() -> None:
     def by_schedule(backup: Object) -> Iterable[str]:
         return (str(backup.get("spec", "schedule")),)
 

@@ -40,7 +40,7 @@ def about_the_child(harness: ControllerHarness) -> list[str]:
     return [call for call in harness.server.calls if call.split()[1] == "ConfigMap"]
 
 
-async def test_a_child_that_the_cache_does_not_show_is_made_in_one_request() -> None:
+async def test_child_missing_from_the_cache_is_created_in_one_request() -> None:
     async with ControllerHarness(controller(Owning())) as harness:
         harness.put(placed(), generation=1)
         await harness.settle()
@@ -49,7 +49,7 @@ async def test_a_child_that_the_cache_does_not_show_is_made_in_one_request() -> 
         assert (stored["data"], stored["metadata"]["ownerReferences"][0]["name"]) == ({"a": "1"}, "one")
 
 
-async def test_a_foreign_object_that_the_cache_does_not_show_yet_is_left_as_it_is() -> None:
+async def test_foreign_object_missing_from_the_cache_is_left_unchanged() -> None:
     owning = Owning()
     async with ControllerHarness(controller(owning)) as harness:
         theirs = {
@@ -66,7 +66,7 @@ async def test_a_foreign_object_that_the_cache_does_not_show_yet_is_left_as_it_i
         assert harness.server.stored(CONFIG_MAP, "web", CHILD) == before
 
 
-async def test_an_object_that_may_be_adopted_is_taken_over_as_the_one_that_it_is() -> None:
+async def test_adoptable_object_is_adopted_and_keeps_its_uid_and_fields() -> None:
     async with ControllerHarness(controller(Owning(adopt=True))) as harness:
         theirs = {
             "apiVersion": "v1",

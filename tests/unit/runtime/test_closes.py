@@ -15,7 +15,7 @@ from konverge.runtime import Manager
 from konverge_testing import ApiServer
 
 
-async def test_shared_resources_are_closed_after_the_last_reconcile_and_declared_before_the_start() -> None:
+async def test_shared_resources_are_declared_before_start_and_closed_after_reconciles() -> None:
     notes: list[str] = []
 
     async def slow(_object: Any, _ctx: kv.Context[Any]) -> kv.Outcome:

@@ -40,7 +40,7 @@ def controller(*types: str) -> kv.Controller[Widget]:
     return kv.Controller.of(Widget).counts_conditions(*types).reconciled_by(By(nothing))
 
 
-async def test_objects_are_counted_by_condition_and_status_as_they_come_change_and_go() -> None:
+async def test_objects_are_counted_by_condition_and_status_through_their_lifecycle() -> None:
     async with ControllerHarness(controller()) as harness:
         harness.put(stored("a", said("Ready", "True"), said("Blocked", "False")))
         harness.put(stored("b", said("Ready", "False"), said("Blocked", "True")))
@@ -61,7 +61,7 @@ async def test_objects_are_counted_by_condition_and_status_as_they_come_change_a
         assert counted(harness.metrics) == {("Ready", "True"): 1, ("Blocked", "False"): 1}
 
 
-async def test_every_status_of_every_counted_condition_is_there_from_the_start_at_0() -> None:
+async def test_every_status_of_every_counted_condition_starts_at_0() -> None:
     async with ControllerHarness(controller()) as harness:
         for type_ in ("Ready", "Blocked"):
             for status in ("True", "False", "Unknown"):
@@ -79,7 +79,7 @@ async def test_every_status_of_every_counted_condition_is_there_from_the_start_a
         ("none", {}),
     ],
 )
-async def test_a_status_that_another_writer_mangled_neither_breaks_the_counts_nor_adds_a_series(
+async def test_malformed_foreign_status_neither_breaks_counts_nor_adds_a_series(
     conditions: Any, shown: dict[tuple[str, str], float]
 ) -> None:
     async with ControllerHarness(controller()) as harness:
@@ -95,7 +95,7 @@ async def test_only_the_named_conditions_are_counted() -> None:
         assert counted(harness.metrics) == {("Ready", "True"): 1}
 
 
-async def test_a_controller_without_counted_conditions_has_no_series_and_one_that_ended_counts_nothing() -> None:
+async def test_controllers_without_counted_conditions_or_after_their_end_count_nothing() -> None:
     plain = kv.Controller.of(Widget).reconciled_by(controller().reconciler)  # type: ignore[arg-type]  # it has one
     async with ControllerHarness(plain) as harness:
         harness.put(stored("a", said("Ready", "True")))
@@ -123,7 +123,7 @@ def test_conditions_that_the_kind_does_not_declare_are_refused_at_once(
         described.counts_conditions(*types)
 
 
-def test_conditions_of_a_kind_without_a_model_are_counted_if_they_are_named() -> None:
+def test_conditions_of_a_kind_without_a_model_are_counted_by_name() -> None:
     assert kv.Controller.of(VIEW).counts_conditions("Ready").counted == ("Ready",)
 
 
@@ -174,9 +174,7 @@ def by_mistake(found: kv.Object) -> Any:
 @pytest.mark.parametrize(
     ("by", "said"), [(by_list, "one value for each of the labels mode"), (by_mistake, "KeyError('nowhere')")]
 )
-async def test_a_mistake_in_a_function_that_counts_is_logged_once_and_keeps_no_object_from_its_reconcile(
-    by: Any, said: str
-) -> None:
+async def test_failing_count_function_is_logged_once_and_blocks_no_reconcile(by: Any, said: str) -> None:
     reconciled: list[str] = []
 
     async def note(found: Widget, _ctx: kv.Context[Widget]) -> kv.Outcome:

@@ -92,7 +92,7 @@ async def _start(lab: Lab, reconcile: Any, *rules: kv.Rule, **more: Any) -> None
 
 
 @pytest.mark.parametrize("judged", [True, False], ids=["a reconciler that marks Ready", "one that marks nothing"])
-async def test_an_exception_is_shown_by_the_status_and_taken_back_by_the_next_success(lab: Lab, judged: bool) -> None:
+async def test_exception_is_shown_in_status_and_removed_by_the_next_success(lab: Lab, judged: bool) -> None:
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         if w.spec.mode == "odd":
             raise OverflowError(f"{SECRET} of {w.name}")
@@ -118,7 +118,7 @@ async def test_an_exception_is_shown_by_the_status_and_taken_back_by_the_next_su
     assert (ready is not None and ready.is_true) if judged else ready is None
 
 
-async def test_a_reconciler_that_said_what_is_wrong_before_it_raised_keeps_its_words(lab: Lab) -> None:
+async def test_failure_reported_before_an_exception_keeps_its_reason_and_message(lab: Lab) -> None:
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         ctx.status.set_condition("Ready", w.spec.parts > 0, "Counted")
         raise kv.Terminal("and that was all")
@@ -137,7 +137,7 @@ async def test_a_reconciler_that_said_what_is_wrong_before_it_raised_keeps_its_w
     [(2**63, Invalid, "422 Invalid because of status.parts"), ("many", UserWarning, "UserWarning")],
     ids=["refused", "no status"],
 )
-async def test_a_status_that_cannot_be_written_is_replaced_by_one_that_says_so(
+async def test_unwritable_status_is_replaced_by_a_report_of_the_error(
     lab: Lab, parts: Any, error: type[Exception], words: str
 ) -> None:
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
@@ -197,7 +197,7 @@ async def test_a_controller_that_declares_how_reports_its_failures_in_its_own_fo
     await lab.until(Widget, "w", lambda w: w.status.note == "fine")
 
 
-async def test_an_exception_of_the_reporting_function_is_logged_and_the_reconcile_is_retried(lab: Lab) -> None:
+async def test_exception_of_the_reporting_function_is_logged_and_the_reconcile_retried(lab: Lab) -> None:
     failures = 2
 
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
@@ -222,9 +222,7 @@ async def test_an_exception_of_the_reporting_function_is_logged_and_the_reconcil
     assert {"the function of .reports_failure raised", "reconcile failed"} <= told
 
 
-async def test_a_terminal_error_reports_its_own_text_cut_to_what_the_api_accepts_and_nothing_of_its_cause(
-    lab: Lab, logs: list[Any]
-) -> None:
+async def test_terminal_error_reports_its_cut_text_and_nothing_of_its_cause(lab: Lab, logs: list[Any]) -> None:
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         try:
             raise ConnectionError(f"password={SECRET}")
@@ -251,7 +249,7 @@ async def test_a_terminal_error_reports_its_own_text_cut_to_what_the_api_accepts
     assert SECRET not in str(logs)
 
 
-async def test_a_text_of_any_length_reaches_the_reporting_function_cut_to_what_the_api_accepts(lab: Lab) -> None:
+async def test_text_of_any_length_reaches_the_reporting_function_within_api_limits(lab: Lab) -> None:
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         raise kv.Terminal("x" * (MAX_MESSAGE + 1))
 
@@ -289,7 +287,7 @@ async def running(*controllers: Controller[Any], strict: bool) -> AsyncIterator[
 
 
 @pytest.mark.parametrize("strict", [True, False], ids=["in tests", "in production"])
-async def test_the_conditions_of_another_object_are_cut_as_those_of_the_object_in_hand(strict: bool) -> None:
+async def test_conditions_of_another_objects_status_are_cut_like_own_conditions(strict: bool) -> None:
     met: list[str] = []
 
     async def judge(w: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
@@ -337,9 +335,7 @@ async def test_the_conditions_of_another_object_are_cut_as_those_of_the_object_i
     ],
     ids=["a list of conditions", "one condition", "one without reason and message", "none", "no conditions at all"],
 )
-def test_only_conditions_of_a_status_are_cut_and_what_was_given_is_not_changed(
-    status: dict[str, Any], cut: bool
-) -> None:
+def test_only_conditions_of_a_status_are_cut_and_the_argument_is_unchanged(status: dict[str, Any], cut: bool) -> None:
     before, refused = deepcopy(status), list[ConditionError]()
     after = fit_conditions(status, refused.append)
     assert status == before
@@ -350,7 +346,7 @@ def test_only_conditions_of_a_status_are_cut_and_what_was_given_is_not_changed(
         assert [(entry["reason"], len(entry["message"])) for entry in entries] == [("odd", MAX_MESSAGE)]
 
 
-async def test_in_production_a_condition_that_is_too_long_is_cut_until_the_api_accepts_it() -> None:
+async def test_in_production_a_long_condition_is_cut_until_the_api_accepts_it() -> None:
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         ctx.status.set_condition("Ready", False, "9 " + "x" * 5000 + "!:", "é" * (MAX_MESSAGE + 9))
         return kv.Done()
@@ -365,7 +361,7 @@ async def test_in_production_a_condition_that_is_too_long_is_cut_until_the_api_a
 
 
 @pytest.mark.parametrize(("races", "errors"), [(4, 0), (6, 2)])
-async def test_a_lost_race_is_logged_as_an_error_only_if_it_is_lost_five_times_in_a_row(
+async def test_lost_race_is_logged_as_an_error_from_the_fifth_on(
     lab: Lab, logs: list[Any], races: int, errors: int
 ) -> None:
     tries = 0

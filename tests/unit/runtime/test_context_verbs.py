@@ -84,7 +84,7 @@ async def test_another_object_of_the_own_kind_is_made_and_patched_as_itself(
     assert (made.spec.parts, made.spec.mode) == (3, "patched")
 
 
-async def test_the_status_of_the_own_kind_is_not_applied_beside_the_end_of_the_reconcile(lab: Lab) -> None:
+async def test_status_of_the_reconciled_kind_is_not_applied_during_its_reconcile(lab: Lab) -> None:
     async def applies(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         await ctx.apply(w, subresource="status")
         return kv.Done()
@@ -115,7 +115,7 @@ async def test_a_dry_run_answers_and_changes_nothing_and_counts_as_no_write(lab:
     assert await lab.find(CONFIG_MAP, "new") is None
 
 
-async def test_a_client_of_the_context_does_everything_else_and_is_seen_by_barrier_and_debug(lab: Lab) -> None:
+async def test_client_of_the_context_is_visible_to_barrier_and_debug_page(lab: Lab) -> None:
     pending: list[str] = []
 
     async def uses_the_client(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:

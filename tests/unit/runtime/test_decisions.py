@@ -47,7 +47,7 @@ GROUPS: list[tuple[list[Exception], type[Exception], Action, float]] = [
 
 
 @pytest.mark.parametrize(("errors", "leading", "action", "delay"), GROUPS)
-def test_an_exception_group_is_requeued_as_its_first_retried_error_unless_one_is_a_bug(
+def test_exception_group_requeues_as_its_first_retried_error_unless_a_bug(
     errors: list[Exception], leading: type[Exception], action: Action, delay: float
 ) -> None:
     verdict = requeue_decision(ExceptionGroup("of a TaskGroup", errors))
@@ -103,9 +103,7 @@ def test_a_reconcile_that_meets_the_closed_fence_is_interrupted_and_no_error(end
 
 
 @pytest.mark.parametrize("returned", [None, True, 5, "done", Done])
-def test_a_reconciler_that_does_not_return_an_outcome_gets_an_error_that_lists_the_legal_ways_to_end(
-    returned: Any,
-) -> None:
+def test_reconciler_without_an_outcome_gets_an_error_that_lists_legal_results(returned: Any) -> None:
     with pytest.raises(NotAnOutcome) as caught:
         check_outcome("backup", "reconcile", returned)
     assert "'backup'" in str(caught.value)

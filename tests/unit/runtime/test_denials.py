@@ -27,7 +27,7 @@ def test_a_refused_right_is_an_obstacle_until_its_key_reconciles() -> None:
     assert not denials.obstacles
 
 
-def test_an_error_that_only_chooses_the_delay_after_a_denial_is_still_that_denial() -> None:
+def test_error_that_only_chooses_the_delay_after_a_denial_is_a_denial() -> None:
     denials = Denials()
     error = RetryAfter(30)
     error.__cause__ = denied()
@@ -36,7 +36,7 @@ def test_an_error_that_only_chooses_the_delay_after_a_denial_is_still_that_denia
     assert denials.note(ONE, error) is None
 
 
-def test_a_rule_that_several_keys_lack_is_one_obstacle_until_the_last_of_them_reconciles() -> None:
+def test_rule_that_several_keys_lack_is_one_obstacle_until_all_reconcile() -> None:
     denials = Denials()
     for key in (ONE, TWO, ONE):
         denials.note(key, denied())
@@ -61,7 +61,7 @@ def test_a_refusal_that_an_rbac_rule_cannot_mend_adds_no_obstacle() -> None:
     assert not denials.obstacles
 
 
-def test_a_process_that_stops_to_lead_lacks_no_right_and_notes_the_next_denial_anew() -> None:
+def test_process_that_stops_leading_lacks_no_right_and_notes_denials_again() -> None:
     changes: list[int] = []
     denials = Denials(lambda: changes.append(1))
     for key in (ONE, TWO):

@@ -29,7 +29,7 @@ class Notes(Status):
     ],
     ids=["empty", "valid", "salvaged"],
 )
-def test_a_draft_equals_the_status_of_the_object_and_shares_nothing_with_it(stored: dict[str, Any]) -> None:
+def test_draft_equals_the_object_status_and_shares_nothing_with_it(stored: dict[str, Any]) -> None:
     status = readable(Notes, stored)
     draft = _model_draft(Notes, stored)
     assert isinstance(draft, Notes)

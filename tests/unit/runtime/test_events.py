@@ -103,7 +103,7 @@ async def test_an_event_is_created_as_the_api_wants_it(metrics: Metrics) -> None
     assert dropped(metrics) == {}
 
 
-async def test_a_repeated_event_is_patched_once_and_then_counted_until_half_an_hour_is_over(metrics: Metrics) -> None:
+async def test_repeated_event_is_patched_once_and_then_counted_for_30_minutes(metrics: Metrics) -> None:
     client = Client()
     async with recorder(client, metrics) as events:
         for _ in range(40):

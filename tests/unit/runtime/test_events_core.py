@@ -79,7 +79,7 @@ def counts(writes: list[EventWrite]) -> list[tuple[str, int]]:
 # --- series -------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_first_is_created_the_second_patches_a_series_and_later_ones_only_count() -> None:
+def test_first_event_is_created_second_patched_as_series_and_rest_counted() -> None:
     recorder = Recorder()
     recorder.record(note="the first")
     recorder.deliver()
@@ -323,7 +323,7 @@ def test_a_series_whose_name_is_taken_by_another_writer_gets_another_name() -> N
     assert retried.count == 2
 
 
-def test_a_single_event_that_exists_already_was_stored_by_a_try_without_an_answer() -> None:
+def test_existing_single_event_was_stored_by_an_attempt_without_a_response() -> None:
     recorder = Recorder()
     recorder.record()
     assert counts(recorder.deliver(WriteResult.EXISTS)) == [("create", 1)]
@@ -363,14 +363,14 @@ def test_a_dropped_event_begins_anew() -> None:
 # --- bounds -------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_full_queue_drops_the_new_event_and_takes_it_when_there_is_room() -> None:
+def test_full_queue_drops_new_events_until_it_has_room() -> None:
     recorder = Recorder(queue=2)
     assert [recorder.record(identity(f"R{number}")) for number in range(3)] == ["", "", DropReason.QUEUE_FULL]
     recorder.deliver()
     assert recorder.record(identity("R2")) == ""
 
 
-def test_an_object_may_send_a_burst_and_then_one_event_each_five_minutes() -> None:
+def test_object_may_emit_a_burst_and_then_an_event_every_5_minutes() -> None:
     recorder = Recorder()
     results = [recorder.record(identity(f"R{number}")) for number in range(26)]
     assert results == [""] * 25 + [DropReason.THROTTLED]
@@ -501,7 +501,7 @@ def play(recorder: Recorder, server: Server, steps: list[tuple[str, Any]]) -> in
 
 @settings(deadline=None)
 @given(_STEPS)
-def test_every_accepted_event_is_counted_in_the_server_or_was_refused_by_it(steps: list[tuple[str, Any]]) -> None:
+def test_every_accepted_event_is_counted_in_the_server_or_refused(steps: list[tuple[str, Any]]) -> None:
     recorder = Recorder(memory=3, burst=1000)
     server = Server(recorder)
     accepted = play(recorder, server, steps)

@@ -18,7 +18,7 @@ def placed(**spec: Any) -> Widget:
     return Widget.decode({**widget("one", **spec).to_dict(), "metadata": {"name": "one", "namespace": "web"}})
 
 
-async def test_a_change_during_a_reconcile_is_not_hidden_by_a_later_event_that_the_predicate_filters() -> None:
+async def test_change_during_a_reconcile_is_not_hidden_by_a_filtered_event() -> None:
     seen: list[int] = []
 
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
@@ -36,7 +36,7 @@ async def test_a_change_during_a_reconcile_is_not_hidden_by_a_later_event_that_t
         assert seen == [1, 2]
 
 
-async def test_a_change_between_the_read_and_an_own_patch_is_not_hidden_by_the_own_status_write_that_follows() -> None:
+async def test_change_before_an_own_patch_is_not_hidden_by_own_status_write() -> None:
     seen: list[int] = []
 
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:

@@ -27,7 +27,7 @@ def passes(manager: Manager, name: str) -> bool:
     return True
 
 
-async def test_the_fence_of_a_controller_is_open_while_the_process_leads_and_on_every_replica_while_it_runs() -> None:
+async def test_controller_fence_is_open_while_leading_and_on_every_replica_while_running() -> None:
     leadership = ScriptedLeadership()
     async with ApiServer(random=Random(1)) as server:
         manager = Manager("m", server.config(), random=Random(2), leadership=leadership)
@@ -51,7 +51,7 @@ async def test_the_fence_of_a_controller_is_open_while_the_process_leads_and_on_
         assert not passes(manager, "secret")
 
 
-async def test_without_an_election_the_fence_is_open_while_the_manager_runs_and_the_controller_is_not_removed() -> None:
+async def test_without_election_the_fence_is_open_while_manager_and_controller_run() -> None:
     async with ApiServer(random=Random(1)) as server:
         manager = Manager("m", server.config(), random=Random(2))
         manager.add(kv.Controller.of(CONFIG_MAP).reconciled_by(By(done)))

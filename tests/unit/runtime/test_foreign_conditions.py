@@ -19,7 +19,7 @@ from konverge_testing import Lab, install_crds
 
 
 @pytest.mark.parametrize(("what", "body"), OBJECTS)
-async def test_a_condition_of_a_kind_that_is_not_ours_is_written_once_and_leaves_those_of_others(
+async def test_condition_of_a_foreign_kind_is_written_once_and_others_stay(
     lab: Lab, what: kv.Kind[kv.Object], body: dict[str, Any]
 ) -> None:
     await install_crds(lab.client, CRDS)
@@ -49,7 +49,7 @@ async def test_a_condition_of_a_kind_that_is_not_ours_is_written_once_and_leaves
     assert sum(one.writes == ("status",) for one in runner.history.recent()) <= 2
 
 
-async def test_a_condition_has_the_fields_of_its_kind_and_keeps_those_that_were_given(lab: Lab) -> None:
+async def test_condition_has_the_fields_of_its_kind_and_keeps_given_fields(lab: Lab) -> None:
     given = "2026-01-01T00:00:00Z"
 
     async def probe(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
@@ -83,7 +83,7 @@ async def test_a_change_deep_inside_a_draft_without_a_model_is_written(lab: Lab)
     await lab.until(KEYED, "one", lambda one: one.get("status", "use", "cpu") == "3")
 
 
-async def test_a_retraction_takes_one_condition_out_of_a_list_that_is_one_value(lab: Lab) -> None:
+async def test_retraction_removes_a_condition_from_an_atomic_list(lab: Lab) -> None:
     async def says_and_takes_back(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
         if object_.get("metadata", "labels", "a"):
             ctx.status.remove_condition("Seen")
@@ -115,7 +115,7 @@ def editor(previous: dict[str, Any], told: list[ConditionError] | None = None, *
     return StatusEditor(previous=previous, generation=1, now=datetime(2026, 1, 1, tzinfo=UTC), **chosen)
 
 
-def test_a_field_that_the_kind_does_not_have_is_left_out_and_told() -> None:
+def test_field_that_the_kind_lacks_is_left_out_and_reported() -> None:
     told: list[ConditionError] = []
     status = editor({}, told)
     status.set_condition("Seen", True, "Looked", "text", fields={"severity": "high"})

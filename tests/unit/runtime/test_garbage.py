@@ -42,7 +42,7 @@ def test_neither_keys_nor_passes_nor_writes_are_tracked() -> None:
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python 3.14 tracks every dict")
-def test_keys_that_were_written_and_passed_add_nothing_that_a_collection_looks_through() -> None:
+def test_processed_keys_add_no_objects_to_garbage_collection() -> None:
     ledger, history = Ledger(), History()
     gc.collect()
     before = len(gc.get_objects())

@@ -60,9 +60,7 @@ async def replaced(lab: Lab, fate: str) -> None:
 
 
 @pytest.mark.parametrize("fate", ["deleted", "being deleted", "made anew"])
-async def test_the_children_of_an_owner_that_is_gone_are_not_made_again_and_again_while_its_watch_is_interrupted(
-    lab: Lab, fate: str
-) -> None:
+async def test_children_of_a_deleted_owner_are_not_recreated_during_watch_outages(lab: Lab, fate: str) -> None:
     made = await started(lab)
     cut = lab.server.faults.add(WATCH)
     await replaced(lab, fate)
@@ -81,7 +79,7 @@ async def test_the_children_of_an_owner_that_is_gone_are_not_made_again_and_agai
         assert not [one for one in (await lab.client.list(CONFIG_MAP, lab.namespace)).items if "part" in one.name]
 
 
-async def test_a_child_that_another_client_deletes_again_and_again_is_made_again_each_time(lab: Lab) -> None:
+async def test_child_that_another_client_deletes_repeatedly_is_recreated_each_time(lab: Lab) -> None:
     made = await started(lab)
     for number in range(1, 6):
         await lab.client.delete(CONFIG_MAP, "part-0", lab.namespace)
@@ -108,7 +106,7 @@ async def patch_itself(owner: Widget, ctx: kv.Context[Widget]) -> None:
 
 @pytest.mark.parametrize("write", [apply_to_itself, patch_itself])
 @pytest.mark.parametrize("fate", ["deleted", "made anew"])
-async def test_a_write_to_the_reconciled_object_reaches_no_other_one_and_makes_none_while_its_watch_is_interrupted(
+async def test_write_to_a_deleted_or_replaced_object_changes_and_creates_nothing_else(
     lab: Lab, fate: str, write: Callable[[Widget, kv.Context[Widget]], Awaitable[None]]
 ) -> None:
     runs, errors, writes = list[str](), set[type[Exception]](), asyncio.Event()

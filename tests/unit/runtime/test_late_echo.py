@@ -47,7 +47,7 @@ async def switched(lab: Lab) -> None:
     await lab.until(Lamp, "hall", kv.is_true("Ready"))
 
 
-def test_a_status_event_that_comes_after_the_barrier_timed_out_enqueues_the_object() -> None:
+def test_status_event_after_a_barrier_timeout_enqueues_the_object() -> None:
     match = {"verbs": ["watch"], "resources": ["lamps.late.example.com"], "user_agent": "lab *"}
     # Lines of the watch: the end of an empty list, created, Ready, not Ready. The last line is delayed for longer than the barrier waits.
     rule = {"match": match, "fault": {"type": "freeze", "lines": 3, "seconds": 20.0}, "count": 1}

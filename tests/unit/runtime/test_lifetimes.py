@@ -85,7 +85,7 @@ async def test_a_held_value_exists_only_while_its_manager_runs() -> None:
 
 
 @pytest.mark.parametrize("where", ["holds", "on_start"])
-async def test_an_error_of_a_start_ends_the_start_and_leaves_what_was_entered(where: str) -> None:
+async def test_start_error_ends_the_start_and_exits_held_contexts(where: str) -> None:
     notes: list[str] = []
 
     class Broken(nullcontext[None]):

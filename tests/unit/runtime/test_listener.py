@@ -92,7 +92,9 @@ async def answer(port: int) -> bytes:
     [[b""], [b"G"], [REQUEST[:-2]], [REQUEST[i : i + 1] for i in range(len(REQUEST) - 2)]],
     ids=["nothing", "a byte", "half a head", "a byte at a time"],
 )
-def test_a_head_that_does_not_come_whole_in_time_is_cut_however_it_trickles(sent: list[bytes], logs: list[Any]) -> None:
+def test_incomplete_request_head_is_cut_at_its_deadline_even_if_bytes_arrive(
+    sent: list[bytes], logs: list[Any]
+) -> None:
     async def work() -> None:
         async with Served(head=SOON).running() as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -111,7 +113,7 @@ def test_a_head_that_does_not_come_whole_in_time_is_cut_however_it_trickles(sent
     run(work)
 
 
-def test_the_next_head_has_the_same_deadline_and_a_pause_before_it_a_longer_one() -> None:
+def test_each_request_head_has_the_same_deadline_after_a_longer_idle_limit() -> None:
     async def work() -> None:
         async with Served(head=SOON, idle=60).running() as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -158,7 +160,7 @@ def test_a_request_in_progress_has_no_deadline_here() -> None:
     run(work)
 
 
-def test_a_flood_of_half_open_connections_displaces_itself_and_not_connections_with_requests() -> None:
+def test_flood_of_half_open_connections_displaces_no_connection_with_requests() -> None:
     async def work() -> None:
         async with Served(connections=8).running() as port:
             kept_reader, kept_writer = await asyncio.open_connection("127.0.0.1", port)
@@ -180,7 +182,7 @@ def test_a_flood_of_half_open_connections_displaces_itself_and_not_connections_w
     run(work)
 
 
-def test_a_new_connection_is_cut_if_all_others_have_a_request_in_progress() -> None:
+def test_new_connection_is_cut_if_all_others_have_active_requests() -> None:
     async def work() -> None:
         served = Served(connections=2)
         async with served.running() as port:
@@ -213,7 +215,7 @@ def no_more_files() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_errors_of_accept_are_one_line_a_minute_and_the_caller_is_served_afterwards(
+def test_accept_errors_are_logged_once_a_minute_and_callers_are_served_later(
     logs: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work() -> None:

@@ -102,7 +102,7 @@ async def reviews(**options: Any) -> AsyncIterator[Reviews]:
     ],
     ids=str,
 )
-async def test_a_request_is_let_in_with_a_known_token_whose_user_has_the_right(
+async def test_request_with_a_known_token_and_the_users_right_is_admitted(
     authorization: list[str], verb: str, path: str, status: int
 ) -> None:
     async with reviews() as daemon:
@@ -113,7 +113,7 @@ async def test_a_request_is_let_in_with_a_known_token_whose_user_has_the_right(
             assert f"nonResourceURLs: [{path}], verbs: [{verb}]" in access.text
 
 
-async def test_a_right_may_come_by_a_group_of_the_user_as_the_api_server_names_them() -> None:
+async def test_right_may_be_granted_to_a_group_that_the_api_server_reports() -> None:
     async with reviews() as daemon, Client(daemon.server.config(), name="test") as admin:
         await admin.create(kv.Object({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web"}}))
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a", "namespace": "web"}}
@@ -192,7 +192,7 @@ async def test_an_api_server_that_fails_is_a_500_and_not_access(failure: Any, re
     assert resource.partition(".")[0] in told[0]["error"]
 
 
-async def test_without_the_right_to_ask_metrics_are_refused_and_the_log_names_the_right(logs: list[Any]) -> None:
+async def test_without_review_rights_metrics_are_refused_and_the_log_names_them(logs: list[Any]) -> None:
     async with reviews() as daemon:
         async with Client(daemon.server.config(), name="test") as admin:
             await admin.delete(kv.kind(f"{RBAC}/v1", "ClusterRoleBinding", namespaced=False), "daemon")
@@ -207,7 +207,7 @@ async def test_before_the_manager_has_a_client_metrics_are_refused() -> None:
     assert access.status == 500
 
 
-async def test_a_token_that_the_api_server_repeats_in_an_error_is_not_logged(logs: list[Any]) -> None:
+async def test_token_that_the_api_server_repeats_in_an_error_is_not_logged(logs: list[Any]) -> None:
     async def echo(call: Call) -> Response:
         status = {"kind": "Status", "code": 400, "reason": "BadRequest", "message": call.body.decode()}
         return Response(400, json.dumps(status).encode())
@@ -246,12 +246,12 @@ async def test_the_certificate_follows_its_files_and_stays_if_they_are_broken(tm
         await pair.stop()
 
 
-async def test_files_that_are_missing_at_the_start_are_an_error_that_names_them_and_the_setting(tmp_path: Path) -> None:
+async def test_files_missing_at_start_are_an_error_with_names_and_setting(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"tls\.crt cannot be read.*metrics_certificates"):
         ServingPair(str(tmp_path)).start()
 
 
-async def test_without_a_folder_for_the_moment_of_loading_the_error_says_what_to_mount(
+async def test_error_for_a_missing_temporary_folder_names_what_to_mount(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, Authority.create("an authority"))
@@ -288,7 +288,7 @@ def serve(client: Any, **settings: Any) -> ProbeServer:
     )
 
 
-def test_metrics_are_served_over_tls_to_those_who_may_and_probes_to_all(tmp_path: Path) -> None:
+def test_metrics_are_served_over_tls_to_authorized_users_and_probes_to_all(tmp_path: Path) -> None:
     authority = Authority.create("an authority")
     write(tmp_path, authority)
     verifying = ssl.create_default_context(cadata=authority.certificate.decode())

@@ -82,7 +82,7 @@ async def test_a_mistake_of_the_program_drops_what_the_reconcile_set(
     ("raising", "error"),
     [(end_for_good, None), (wait_a_while, None), (meet_another_owner, NotOurs), (be_refused, kv.ApiError)],
 )
-async def test_a_deliberate_error_and_one_of_the_api_keep_what_the_reconcile_set(
+async def test_deliberate_errors_and_api_errors_keep_conditions_of_the_reconcile(
     lab: Lab, raising: Any, error: type[Exception] | None
 ) -> None:
     if error is not None:

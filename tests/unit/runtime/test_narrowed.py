@@ -40,7 +40,7 @@ def narrowed(*namespaces: str, by: Any = leave) -> Controller[Widget]:
     )
 
 
-def test_a_kind_that_is_watched_in_some_namespaces_needs_its_rights_there_alone() -> None:
+def test_kind_watched_in_some_namespaces_needs_rights_only_in_them() -> None:
     rules = rules_of(narrowed("b", "a"))
     role = cluster_role("shop", rules)
     assert "secrets" not in str(role)
@@ -64,7 +64,7 @@ def test_namespaces_that_name_none_are_an_error(kind: Any, namespaces: Any) -> N
 
 
 @pytest.mark.parametrize("alone", [False, True], ids=["of the whole cluster", "of one namespace"])
-async def test_only_the_named_namespaces_are_watched_and_cached_and_a_change_there_wakes(lab: Lab, alone: bool) -> None:
+async def test_only_named_namespaces_are_watched_and_cached_and_trigger_reconciles(lab: Lab, alone: bool) -> None:
     await install_crds(lab.client, [crd(Widget)])
     other, elsewhere = await lab.namespace_also("other"), await lab.namespace_also("elsewhere")
     seen: list[dict[str, Any]] = []
@@ -111,9 +111,7 @@ async def test_only_the_named_namespaces_are_watched_and_cached_and_a_change_the
     assert kind_of(Widget) == controller.kind
 
 
-async def test_a_controller_of_some_namespaces_finds_no_object_of_another_by_an_index_on_an_informer_that_it_shares(
-    lab: Lab,
-) -> None:
+async def test_controller_of_some_namespaces_finds_no_other_objects_by_shared_index(lab: Lab) -> None:
     await install_crds(lab.client, [crd(Widget)])
     other, elsewhere = await lab.namespace_also("other"), await lab.namespace_also("elsewhere")
     config_map, account = kv.kind("v1", "ConfigMap"), kv.kind("v1", "ServiceAccount")

@@ -33,7 +33,7 @@ async def sets_a_condition(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
 
 
 @pytest.mark.parametrize("reconcile", [sets_nothing, sets_a_field, sets_a_condition_once, sets_a_condition])
-async def test_an_equal_status_is_written_again_once_for_each_new_generation_and_never_for_the_same(
+async def test_equal_status_is_written_again_only_once_for_each_new_generation(
     reconcile: Callable[[Any, Any], Awaitable[kv.Outcome]],
 ) -> None:
     spec = kv.Controller.of(Widget).reconciled_by(By(reconcile))

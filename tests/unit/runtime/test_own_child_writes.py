@@ -42,7 +42,7 @@ async def started(lab: Lab, *, own_writes: bool) -> Owner:
     return owner
 
 
-async def test_the_events_of_own_applies_enqueue_nothing_if_the_kind_is_declared_so(lab: Lab) -> None:
+async def test_events_of_own_applies_enqueue_nothing_if_declared_so(lab: Lab) -> None:
     owner = await started(lab, own_writes=False)
     assert owner.reasons == ["created", "changed"]
 

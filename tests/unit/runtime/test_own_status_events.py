@@ -96,9 +96,7 @@ async def test_our_own_status_write_enqueues_nothing(lab: Lab, fault: str) -> No
 
 
 @pytest.mark.parametrize("how", ["events", "a relist"])
-async def test_our_own_status_write_enqueues_nothing_when_the_watch_begins_again_after_an_outage(
-    lab: Lab, how: str
-) -> None:
+async def test_own_status_write_enqueues_nothing_when_a_watch_restarts(lab: Lab, how: str) -> None:
     seen = await started(lab)
     held = lab.server.faults.add(Rule(STATUS, Delay(seconds=SECONDS), count=1))
     await lab.create(widget("one", parts=1))
@@ -117,9 +115,7 @@ async def test_our_own_status_write_enqueues_nothing_when_the_watch_begins_again
 
 @pytest.mark.parametrize("what", TOUCHES)
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_write_of_another_client_enqueues_the_object_when_our_own_was_seen(
-    lab: Lab, fault: str, what: str
-) -> None:
+async def test_foreign_write_enqueues_the_object_after_own_write_was_seen(lab: Lab, fault: str, what: str) -> None:
     seen = await started(lab)
     for match, fault_ in FAULTS[fault]:
         lab.server.faults.add(Rule(match, fault_, count=1))
@@ -133,9 +129,7 @@ async def test_a_write_of_another_client_enqueues_the_object_when_our_own_was_se
 
 @pytest.mark.parametrize("what", TOUCHES)
 @pytest.mark.parametrize("how", ["two events", "one event", "a watch that begins again", "a relist"])
-async def test_a_write_of_another_client_between_our_own_and_its_event_enqueues_the_object(
-    lab: Lab, how: str, what: str
-) -> None:
+async def test_foreign_write_between_own_write_and_its_event_enqueues_the_object(lab: Lab, how: str, what: str) -> None:
     """`one event`: the event of our own write is lost, so the other event covers both writes."""
     seen = await started(lab)
     if how == "one event":

@@ -30,9 +30,7 @@ def test_an_owner_in_the_same_namespace_is_accepted() -> None:
 
 
 @pytest.mark.parametrize(("namespace", "namespaced"), [("shop", True), ("", False)])
-def test_an_owner_that_the_collector_would_not_honour_is_refused_and_the_helper_is_named(
-    namespace: str, namespaced: bool
-) -> None:
+def test_owner_that_the_collector_would_ignore_is_refused_with_the_helper(namespace: str, namespaced: bool) -> None:
     with pytest.raises(OwnershipError, match="back_reference"):
         check_scope(BACKUP, OWNER, Key("", JOB, namespace, "a"), child_namespaced=namespaced)
 

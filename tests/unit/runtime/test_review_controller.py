@@ -55,7 +55,7 @@ class Passes:
 
 
 @pytest.mark.parametrize("predicate", [generation_changed, labels_changed])
-async def test_a_predicate_never_hides_that_the_finalizer_came_or_that_deletion_was_asked_for(predicate: Any) -> None:
+async def test_predicate_never_hides_the_finalizer_addition_or_deletion_request(predicate: Any) -> None:
     reconciled, finalized = Passes(), Passes()
     spec = kv.Controller.of(Widget).finalizer(FINALIZER).when(predicate).reconciled_by(By(reconciled, finalized))
     async with ControllerHarness(spec) as harness:
@@ -69,7 +69,7 @@ async def test_a_predicate_never_hides_that_the_finalizer_came_or_that_deletion_
         assert len(finalized.seen) == 1
 
 
-async def test_a_status_that_another_writer_wrote_just_before_ours_still_enqueues_the_object() -> None:
+async def test_foreign_status_write_just_before_ours_still_enqueues_the_object() -> None:
     """The event of another writer is merged with ours: a filter by our version would hide the other writer's change for ever."""
 
     async def counts(w: Widget, ctx: kv.Context[Widget]) -> None:
@@ -92,7 +92,7 @@ async def test_a_status_that_another_writer_wrote_just_before_ours_still_enqueue
         assert passes.seen[-1].status.note == "theirs"
 
 
-async def test_the_event_of_a_status_write_that_comes_before_its_response_does_not_skip_the_backoff() -> None:
+async def test_status_event_before_its_response_does_not_skip_the_backoff() -> None:
     async def fails(w: Widget, ctx: kv.Context[Widget]) -> None:
         ctx.status.set_condition("Ready", False, "Failed", f"attempt {len(passes.seen)}")
         raise RuntimeError(f"attempt {len(passes.seen)}")
@@ -125,7 +125,7 @@ async def test_a_change_during_a_reconcile_causes_exactly_one_more() -> None:
 
 
 @pytest.mark.parametrize("event", [None, "of the object", "of a child"])
-async def test_requeue_after_is_kept_whether_or_not_an_event_comes_during_the_reconcile(event: str | None) -> None:
+async def test_requeue_after_is_kept_with_or_without_an_event_during_reconcile(event: str | None) -> None:
     loop = asyncio.get_running_loop()
     began: list[float] = []
 
@@ -160,7 +160,7 @@ async def test_requeue_after_is_kept_whether_or_not_an_event_comes_during_the_re
         assert len(began) == len([at for at in expected if at <= 201])
 
 
-async def test_a_child_wakes_a_cluster_scoped_owner_whose_kind_does_not_say_its_scope() -> None:
+async def test_child_enqueues_a_cluster_scoped_owner_of_a_kind_without_scope() -> None:
     passes = Passes()
     spec = kv.Controller.of(NODE).owns(CONFIG_MAP).reconciled_by(By(passes))
     async with ControllerHarness(spec, cluster_scoped=frozenset({"Node"})) as harness:
@@ -190,7 +190,7 @@ async def test_a_watched_object_that_decodes_again_wakes_those_who_refer_to_it()
         assert len(passes.seen) == before + 1
 
 
-async def test_a_map_function_that_returns_keys_of_another_kind_is_an_error_and_enqueues_none_of_them() -> None:
+async def test_map_function_with_keys_of_another_kind_is_an_error_without_enqueues() -> None:
     passes = Passes()
 
     def wrong(secret: kv.Metadata, caches: kv.Caches) -> Iterable[kv.Key]:
@@ -246,7 +246,7 @@ async def test_a_controller_may_watch_its_own_kind_too() -> None:
     assert [one.handlers for one in informers] == [[], []]
 
 
-async def test_a_plan_with_requeue_after_is_requeued_at_its_time_although_a_child_is_held() -> None:
+async def test_plan_with_requeue_after_is_requeued_on_time_despite_held_child() -> None:
     conflict = ApplyConflict("conflict", conflicts=(FieldConflict("kubectl", ".data.k"),))
     held: list[str] = []
 
@@ -277,7 +277,7 @@ async def test_a_plan_with_requeue_after_is_requeued_at_its_time_although_a_chil
 # --- the state that a reconcile reads ---------------------------------------------------------------------------------------------
 
 
-async def test_a_reconcile_sees_the_cache_as_it_is_after_the_barrier_not_as_it_was_before() -> None:
+async def test_reconcile_sees_the_cache_as_it_is_after_the_barrier() -> None:
     """A write with unknown outcome is read from the server, which takes a while; the cache changes at the same time."""
     passes = Passes()
     async with ControllerHarness(kv.Controller.of(Widget).reconciled_by(By(passes))) as harness:
@@ -297,7 +297,7 @@ async def test_a_reconcile_sees_the_cache_as_it_is_after_the_barrier_not_as_it_w
         assert passes.seen[1].spec.parts == 2
 
 
-async def test_the_barrier_does_not_wait_for_objects_that_the_cache_will_never_hold() -> None:
+async def test_barrier_does_not_wait_for_objects_the_cache_never_holds() -> None:
     async def applies(w: Widget, ctx: kv.Context[Widget]) -> None:
         await ctx.apply(CONFIG_MAP.new("elsewhere", "other", data={"n": str(len(passes.seen))}))
 
@@ -316,7 +316,7 @@ async def test_the_barrier_does_not_wait_for_objects_that_the_cache_will_never_h
 # --- state that outlives a reconcile -----------------------------------------------------------------------------------------------
 
 
-async def test_a_reconciler_that_lets_a_cancellation_of_its_own_through_fails_and_works_on() -> None:
+async def test_reconciler_with_its_own_uncaught_cancellation_fails_and_worker_continues() -> None:
     async def cancels(w: Widget, ctx: kv.Context[Widget]) -> None:
         if w.name == "bad":
             inner = asyncio.create_task(asyncio.sleep(60))
@@ -381,7 +381,7 @@ async def test_stopping_does_not_wait_for_a_thread_that_does_not_end() -> None:
 # --- status --------------------------------------------------------------------------------------------------------------------------
 
 
-async def test_the_status_of_a_foreign_kind_is_not_written_unless_the_reconciler_sets_something() -> None:
+async def test_status_of_a_foreign_kind_is_written_only_if_set() -> None:
     passes = Passes()
     async with ControllerHarness(kv.Controller.of(JOB).reconciled_by(By(passes))) as harness:
         harness.put(JOB.new("j", "web", status={"active": 1}), generation=1)
@@ -390,9 +390,7 @@ async def test_the_status_of_a_foreign_kind_is_not_written_unless_the_reconciler
         assert harness.server.calls == []
 
 
-async def test_the_apply_of_a_foreign_status_carries_only_the_fields_that_the_reconciler_set(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_apply_of_a_foreign_status_has_only_the_set_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     async def marks(job: kv.Object, ctx: kv.Context[kv.Object]) -> None:
         ctx.status.set_condition("Audited", True, "Seen")
 
@@ -475,7 +473,7 @@ async def test_a_condition_that_is_cut_in_production_is_logged() -> None:
 # --- children ------------------------------------------------------------------------------------------------------------------------
 
 
-async def test_an_object_that_has_a_controller_of_its_own_can_be_a_child() -> None:
+async def test_object_with_a_controller_of_its_own_can_be_a_child() -> None:
     """A pool creates instances; the instance's own controller writes their status and finalizers. That controller does not compete."""
 
     async def makes(pool: kv.Object, ctx: kv.Context[kv.Object]) -> None:
@@ -533,7 +531,7 @@ async def test_two_controllers_that_apply_one_child_are_still_distinguished() ->
         assert "'second'" in errors[0]
 
 
-async def test_the_plans_of_two_controllers_of_one_kind_leave_each_others_children_alone() -> None:
+async def test_plans_of_two_controllers_of_a_kind_keep_each_others_children() -> None:
     def makes(number: int) -> Any:
         async def plans(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
             return await ctx.execute(kv.Plan(children=(part(number, "web"),)))
@@ -570,7 +568,7 @@ async def test_a_plan_still_removes_children_that_this_controller_made_before() 
 # --- finalizers ------------------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_missing_right_to_remove_the_finalizer_is_an_error_whatever_the_object_is_called() -> None:
+async def test_missing_right_to_remove_the_finalizer_is_an_error_for_any_name() -> None:
     ending = Passes()
     spec = kv.Controller.of(Widget).finalizer(FINALIZER).with_(base_delay=100.0).reconciled_by(By(Passes(), ending))
     async with ControllerHarness(spec) as harness:
@@ -592,9 +590,7 @@ async def test_a_missing_right_to_remove_the_finalizer_is_an_error_whatever_the_
         ((("spec.parts", "Invalid value"),), 12),  # the stored object breaks its schema: backing off, 5 ms doubling
     ],
 )
-async def test_a_refused_finalizer_patch_is_an_error_or_a_retry_depending_on_its_cause(
-    causes: Any, passes: int
-) -> None:
+async def test_refused_finalizer_patch_is_an_error_or_retry_by_its_cause(causes: Any, passes: int) -> None:
     spec = kv.Controller.of(Widget).finalizer(FINALIZER).reconciled_by(By(Passes(), Passes()))
     async with ControllerHarness(spec) as harness:
 
@@ -607,7 +603,7 @@ async def test_a_refused_finalizer_patch_is_an_error_or_a_retry_depending_on_its
         assert abs(harness.server.calls.count("patch Widget one") - passes) <= 3
 
 
-async def test_a_finalizer_is_not_added_to_an_object_that_was_deleted_a_moment_ago() -> None:
+async def test_finalizer_is_not_added_to_a_just_deleted_object() -> None:
     message = "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted"
     spec = kv.Controller.of(Widget).finalizer(FINALIZER).reconciled_by(By(Passes(), Passes()))
     async with ControllerHarness(spec) as harness:

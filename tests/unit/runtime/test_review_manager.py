@@ -102,7 +102,7 @@ def test_two_controllers_of_one_kind_do_not_share_a_finalizer() -> None:
 @pytest.mark.parametrize(
     "number", [{"concurrency": 0}, {"timeout": 0}, {"base_delay": 0}, {"max_delay": 0.001}, {"debounce": -1}]
 )
-def test_a_number_that_no_controller_could_work_by_is_an_error_in_the_sentence(number: dict[str, Any]) -> None:
+def test_impossible_controller_number_is_an_error_at_its_declaration(number: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         config_maps().with_(**number)
 
@@ -174,9 +174,7 @@ async def test_a_controller_is_not_added_again_while_its_predecessor_still_drain
     assert most == 1
 
 
-async def test_the_wait_for_readiness_is_woken_by_what_changes_and_looks_at_nothing_in_between(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_readiness_wait_wakes_on_changes_and_polls_nothing(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     opens_at = asyncio.get_running_loop().time() + 300
 
     async def gate(_: Any) -> str:
@@ -229,7 +227,7 @@ async def test_a_removal_whose_caller_is_cancelled_still_ends_before_the_manager
     assert ours() == set()
 
 
-async def test_a_status_writer_that_the_caches_do_not_know_is_refused_while_running(shell: Shell) -> None:
+async def test_status_writer_unknown_to_the_caches_is_refused_while_running(shell: Shell) -> None:
     """Its caches would not show its own fields: each reconcile would take the previous reconcile's fields for another manager's, and drop
     them.
     """
@@ -256,7 +254,7 @@ async def test_a_cancellation_from_outside_is_not_swallowed_by_a_fatal_error(she
     assert task.cancelled()
 
 
-async def test_a_block_that_swallows_the_cancellation_of_a_fatal_error_is_not_left_cancelled(shell: Shell) -> None:
+async def test_block_that_swallows_a_fatal_errors_cancellation_is_not_left_cancelled(shell: Shell) -> None:
     class Leadership(ScriptedLeadership):
         async def acquire(self) -> None:
             await asyncio.sleep(1)

@@ -49,7 +49,7 @@ def child(name: str) -> Key:
     return Key("", CONFIG_MAP, "web", name)
 
 
-def test_a_child_is_claimed_until_its_owner_is_gone_or_its_controller_has_ended() -> None:
+def test_child_is_claimed_until_its_owner_or_controller_disappears() -> None:
     claims, owner = Claims(), Key("", BACKUP, "web", "nightly")
     claims.take(child("a"), "first", owner)
     assert (claims.other(child("a"), "second"), claims.other(child("a"), "first")) == ("first", "")

@@ -35,7 +35,7 @@ async def test_a_scrape_may_come_from_another_thread() -> None:
     assert 'workqueue_unfinished_work_seconds{controller="backup",name="backup"} 3.0' in text
 
 
-async def test_the_queues_of_two_managers_add_up_and_the_end_of_one_leaves_the_other() -> None:
+async def test_queues_of_two_managers_add_up_and_end_independently() -> None:
     metrics = Metrics()
     (first, measures), (second, _) = opened(metrics), opened(metrics)
     for queue, keys in ((first, "ab"), (second, "cde")):

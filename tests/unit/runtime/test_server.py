@@ -186,7 +186,7 @@ def test_every_interface_is_one_socket_that_answers_on_loopback(world: World) ->
     assert get(world.server(metrics=":0"), "metrics", "/metrics").status == 200
 
 
-def test_a_taken_address_is_an_error_that_names_it_and_leaves_nothing_open(world: World) -> None:
+def test_occupied_address_is_an_error_that_names_it_and_leaks_nothing(world: World) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         server = world.server(health=f"127.0.0.1:{port}", debug_address=f"127.0.0.1:{port}")

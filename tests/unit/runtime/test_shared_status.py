@@ -70,7 +70,7 @@ def both(manager: kv.Manager, reconcile: Any = judge) -> None:
     manager.add(shop(reconcile))
 
 
-async def test_a_controller_writes_the_status_of_another_kind_and_says_so_in_an_event(lab: Lab) -> None:
+async def test_controller_writes_another_kinds_status_and_reports_it_in_an_event(lab: Lab) -> None:
     await lab.start(both)
     await lab.create(widget())
     await lab.create(CONFIG_MAP.new("judge", data={"note": "fine"}))
@@ -103,7 +103,7 @@ async def test_a_status_that_stands_already_is_not_sent_again(lab: Lab) -> None:
     assert (await lab.get(Widget, "one")).metadata.resource_version == found.metadata.resource_version
 
 
-async def test_a_status_is_not_written_over_news_that_the_writer_has_not_seen(lab: Lab) -> None:
+async def test_status_is_not_written_over_changes_the_writer_has_not_seen(lab: Lab) -> None:
     met: list[BaseException] = []
 
     async def stale(judging: Object, ctx: kv.Context[Object]) -> kv.Outcome:
@@ -122,7 +122,7 @@ async def test_a_status_is_not_written_over_news_that_the_writer_has_not_seen(la
     assert (await lab.get(Widget, "one")).status.note is None
 
 
-async def test_a_status_of_a_kind_that_was_not_declared_is_an_error_that_names_the_verb(lab: Lab) -> None:
+async def test_status_of_an_undeclared_kind_is_an_error_that_names_the_verb(lab: Lab) -> None:
     met: list[str] = []
 
     async def undeclared(judging: Object, ctx: kv.Context[Object]) -> kv.Outcome:
@@ -139,7 +139,7 @@ async def test_a_status_of_a_kind_that_was_not_declared_is_an_error_that_names_t
     assert "add .writes_status_of(SECRET, suffix) to it" in met[0]
 
 
-def test_two_writers_of_a_status_that_do_not_share_it_are_refused_in_either_order() -> None:
+def test_two_unshared_writers_of_a_status_are_refused_in_either_order() -> None:
     alone = kv.Controller.of(Widget).reconciled_by(By(leave))
     for first, second in ((alone, shop()), (shop(), alone)):
         manager = kv.Manager("shop")

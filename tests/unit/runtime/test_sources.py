@@ -100,7 +100,7 @@ def test_a_status_that_another_writer_wrote_enqueues_the_object() -> None:
     assert len(list(key_of_object(SPEC, change(cached(version="1"), cached(version="3")), ("2",)))) == 1
 
 
-def test_the_event_of_our_own_write_is_filtered_also_if_it_comes_after_the_next_write() -> None:
+def test_own_write_event_is_filtered_also_after_the_next_write() -> None:
     own, key = OwnVersions(), Key("", BACKUP, "web", "a")
     own.add(key, "2")
     own.add(key, "3")
@@ -113,7 +113,7 @@ def test_the_event_of_our_own_write_is_filtered_also_if_it_comes_after_the_next_
     assert len(own) == 0
 
 
-def test_own_versions_are_bounded_and_those_before_one_that_was_seen_are_dropped() -> None:
+def test_own_versions_are_bounded_and_dropped_before_a_seen_version() -> None:
     own, keys = OwnVersions(objects=2, versions=3), [Key("", BACKUP, "web", name) for name in "abc"]
     for key in keys:
         for version in ("8", "9", "10", "11"):
@@ -208,7 +208,7 @@ def test_a_watched_object_is_mapped_before_and_after_a_change() -> None:
     assert reason_of(event, Why.WATCHED, spec.watched[0]) == "watched Secret web/a changed"
 
 
-def test_a_watched_object_is_decoded_for_the_map_function_unless_only_metadata_is_cached() -> None:
+def test_watched_object_is_decoded_for_the_map_function_unless_metadata_only() -> None:
     def mapper(secret: Object, caches: Caches) -> Iterable[Key]:
         return (Key("", BACKUP, secret.namespace, str(secret.get("metadata", "name"))),)
 

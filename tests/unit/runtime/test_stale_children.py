@@ -43,7 +43,7 @@ class Owner:
         return kv.Done()
 
 
-async def test_a_change_of_another_writer_that_is_merged_with_our_own_apply_enqueues_the_owner() -> None:
+async def test_foreign_change_merged_with_our_own_apply_enqueues_the_owner() -> None:
     owner = Owner(applies=2)
     spec = kv.Controller.of(Widget).owns(CONFIG_MAP, own_writes=False).reconciled_by(By(owner))
     async with ControllerHarness(spec) as harness:
@@ -68,7 +68,7 @@ async def test_a_change_of_another_writer_that_is_merged_with_our_own_apply_enqu
         assert owner.reasons[2:] == ["owned ConfigMap web/part-0 changed"]
 
 
-async def test_after_the_barrier_gave_up_the_late_event_of_an_own_child_enqueues_the_owner() -> None:
+async def test_late_event_of_an_own_child_after_barrier_timeout_enqueues_owner() -> None:
     owner = Owner(applies=1)
     spec = kv.Controller.of(Widget).owns(CONFIG_MAP, own_writes=False).with_(barrier=1.0).reconciled_by(By(owner))
     async with ControllerHarness(spec) as harness:
@@ -86,7 +86,7 @@ async def test_after_the_barrier_gave_up_the_late_event_of_an_own_child_enqueues
         assert owner.reasons[2:] == ["owned ConfigMap web/part-0 created"]
 
 
-async def test_after_the_barrier_gave_up_a_status_is_not_taken_back_to_what_the_outdated_copy_shows() -> None:
+async def test_status_is_not_reverted_to_an_outdated_copy_after_barrier_timeout() -> None:
     """The failed reconcile writes the observedGeneration of its copy; after an own write it would have the version of that write."""
     runs = []
 
@@ -114,7 +114,7 @@ async def test_after_the_barrier_gave_up_a_status_is_not_taken_back_to_what_the_
 
 
 @pytest.mark.parametrize("fate", ["it is gone", "the server does not answer", "it was changed"])
-async def test_a_write_of_unknown_outcome_is_waited_for_until_the_cache_shows_what_the_server_has(fate: str) -> None:
+async def test_write_of_unknown_outcome_is_awaited_until_cache_equals_server(fate: str) -> None:
     owner = Owner(applies=0)
     spec = kv.Controller.of(Widget).watches(CONFIG_MAP, to=lambda _, __: ()).reconciled_by(By(owner))
     async with ControllerHarness(spec) as harness:
@@ -142,7 +142,7 @@ async def test_a_write_of_unknown_outcome_is_waited_for_until_the_cache_shows_wh
         assert len(owner.reasons) == 2
 
 
-async def test_an_apply_does_not_reach_the_successor_of_a_child_that_the_cache_still_shows() -> None:
+async def test_apply_does_not_reach_the_successor_of_a_cached_child() -> None:
     owner = Owner(applies=9)
     spec = kv.Controller.of(Widget).owns(CONFIG_MAP).with_(base_delay=100.0).reconciled_by(By(owner))
     async with ControllerHarness(spec) as harness:

@@ -69,7 +69,7 @@ def current() -> asyncio.Task[Any]:
 # --- the decision -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_loop_with_real_time_is_watched_and_one_with_virtual_time_is_not() -> None:
+def test_loop_with_real_time_is_watched_and_virtual_time_is_not() -> None:
     real, virtual = asyncio.new_event_loop(), VirtualTimeLoop()
     try:
         assert should_watch(real, 0.1)
@@ -177,7 +177,7 @@ def test_a_reconcile_that_awaits_does_not_count_as_a_stall(metrics: Metrics, log
     assert (counted(metrics), logs) == ({}, [])
 
 
-def test_one_controller_is_warned_about_once_in_ten_seconds_and_counted_each_time(
+def test_stalling_controller_is_logged_every_ten_seconds_and_counted_each_time(
     metrics: Metrics, logs: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def program() -> None:
@@ -305,9 +305,7 @@ def test_a_stack_of_library_frames_alone_is_shown_whole(monkeypatch: pytest.Monk
     assert "in test_a_stack_of_library_frames_alone_is_shown_whole" in trimmed(sys._getframe())
 
 
-def test_a_stall_that_endangers_the_lease_is_an_error_with_its_stack_also_outside_of_a_reconcile(
-    metrics: Metrics, logs: list[Any]
-) -> None:
+def test_stall_that_endangers_the_lease_is_an_error_with_its_stack(metrics: Metrics, logs: list[Any]) -> None:
     def blocks() -> None:
         block_until(lambda: [entry for entry in logs if entry["log_level"] == "error"])
 

@@ -50,7 +50,7 @@ def editor(
     )
 
 
-def test_a_mark_stamps_the_generation_and_moves_the_time_only_when_the_status_changes() -> None:
+def test_condition_gets_the_generation_and_a_time_only_with_new_status() -> None:
     status = editor({"conditions": [stored("Ready", "True"), stored("Degraded", "False")]})
     status.set_condition("Ready", True, "Better", "more words")
     status.set_condition("Degraded", True, "Broken")
@@ -115,7 +115,7 @@ def test_a_malformed_condition_is_an_error_in_tests_and_cut_in_production(
         assert written[0]["reason"] in ("notaword", "Unspecified", "Fine")
 
 
-def test_conditions_that_another_writer_mangled_are_read_as_far_as_they_can_be() -> None:
+def test_malformed_foreign_conditions_are_read_as_far_as_possible() -> None:
     mangled = ["text", {"type": "Ready", "status": "perhaps"}, {"status": "True"}, 5]
     assert [(c.type, c.status) for c in read_conditions(mangled)] == [("Ready", "Unknown")]
     assert read_conditions({"type": "Ready"}) == ()
@@ -123,7 +123,7 @@ def test_conditions_that_another_writer_mangled_are_read_as_far_as_they_can_be()
     assert read_conditions(None) == ()
 
 
-def test_a_kept_condition_without_a_time_gets_one_since_the_api_demands_it() -> None:
+def test_kept_condition_without_a_time_gets_a_time_for_the_api() -> None:
     intent = editor({"conditions": [{"type": "Ready", "status": "True", "reason": "Fine"}]}).intent(failed=False)
     assert intent["conditions"][0]["lastTransitionTime"] == "2030-01-01T00:00:00Z"
 
@@ -159,7 +159,7 @@ CLEARED: dict[str, Any] = {
 }
 
 
-def test_a_condition_taken_out_that_another_manager_holds_is_left_over_until_it_is_patched_away() -> None:
+def test_removed_condition_of_another_manager_is_left_until_patched() -> None:
     status = editor(CLEARED, draft=Draft(cron_job="theirs"))
     status.update(Draft(cron_job=None))
     status.remove_condition("Degraded")

@@ -184,7 +184,7 @@ def test_two_writers_that_undo_each_other_fail_an_ordinary_run(planted: str) -> 
 
 
 @pytest.mark.parametrize("planted", ["two controllers that do not cache the object", "another program that patches"])
-def test_two_writers_that_undo_each_other_are_a_finding_of_a_run_of_the_lab(planted: str) -> None:
+def test_two_writers_that_undo_each_other_are_a_lab_finding(planted: str) -> None:
     scenario, words = PLANTED[planted]
     assert re.search(words, "\n".join(run(scenario, Plan(name="reference")).problems))
 
@@ -237,7 +237,7 @@ def test_writers_that_do_not_undo_each_other_again_and_again_are_green(right: st
     )
 
 
-async def test_the_last_writer_of_one_manager_stands_and_the_other_says_why_in_its_status(lab: Lab) -> None:
+async def test_last_writer_of_a_manager_wins_and_the_other_reports_why(lab: Lab) -> None:
     lab.expects(Contested, "has two writers")
     await pair(cached=True)(lab)
     objects = (await lab.get(Widget, "one"), await lab.get(Gear, "one"))
@@ -249,7 +249,7 @@ async def test_the_last_writer_of_one_manager_stands_and_the_other_says_why_in_i
     assert 4 <= sum(sent) <= 2 + 3 * 3  # the first two, and three reverts per ten minutes for half an hour
 
 
-async def test_a_writer_outside_of_the_manager_is_logged_once_in_ten_minutes_and_counted(lab: Lab) -> None:
+async def test_writer_outside_the_manager_is_counted_and_logged_every_ten_minutes(lab: Lab) -> None:
     lab.expects(Contested)
     with structlog.testing.capture_logs() as logs:
         await meddled("meddler")(lab)
@@ -263,9 +263,7 @@ async def test_a_writer_outside_of_the_manager_is_logged_once_in_ten_minutes_and
     assert counted._value.get() == 100
 
 
-async def test_undone_applies_of_owned_kinds_are_counted_from_0_on_so_that_the_first_is_seen_as_an_increase(
-    lab: Lab,
-) -> None:
+async def test_undone_applies_of_owned_kinds_are_counted_from_0(lab: Lab) -> None:
     async def rests(_: Widget, __: kv.Context[Widget]) -> kv.Outcome:
         return kv.Done()
 
@@ -279,7 +277,7 @@ async def test_undone_applies_of_owned_kinds_are_counted_from_0_on_so_that_the_f
 
 
 @pytest.mark.parametrize(("suffix", "refused"), [("", True), ("right", False)])
-async def test_an_apply_of_another_controllers_child_is_refused_unless_it_has_a_field_manager_of_its_own(
+async def test_apply_of_another_controllers_child_is_refused_without_own_field_manager(
     suffix: str, refused: bool, lab: Lab
 ) -> None:
     async def owns(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:

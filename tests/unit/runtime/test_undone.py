@@ -48,7 +48,7 @@ OURS = apply("a")
         "not cached, and no other writer of this manager wrote",
     ],
 )
-def test_an_apply_was_undone_only_if_its_object_changed_after_it_and_its_intent_did_not(
+def test_apply_was_undone_only_if_its_object_changed_and_intent_did_not(
     again: PendingApply, cached: tuple[str, str] | None, found: bool
 ) -> None:
     undone = UndoneApplies()
@@ -89,7 +89,7 @@ def test_the_last_other_writer_of_this_manager_with_another_intent_is_named(
         assert ("" if rival.writer is None else rival.writer.controller) == known
 
 
-def test_a_writer_counts_as_undone_often_from_the_third_time_in_the_window_on() -> None:
+def test_writer_is_undone_often_from_the_third_time_in_the_window() -> None:
     undone, found = UndoneApplies(), list[bool]()
     undone.sent(OURS, "u", "1", undone=False, now=0.0)
     for number, at in enumerate((10.0, 20.0, 30.0, 10.0 + WINDOW, 10.0 + 3 * WINDOW), 1):

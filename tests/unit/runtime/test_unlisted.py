@@ -55,7 +55,7 @@ def ready(status: str, reason: str) -> Callable[[Widget], bool]:
     return test
 
 
-async def test_it_reconciles_without_the_right_and_again_when_the_right_comes_and_goes(lab: Lab) -> None:
+async def test_reconciles_run_without_the_right_and_again_after_each_rights_change(lab: Lab) -> None:
     await install_crds(lab.client, [crd(Widget)])
     denied = deny(lab)
     await lab.start(build, name="operator", wait=False)

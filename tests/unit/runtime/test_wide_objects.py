@@ -20,7 +20,7 @@ class Wide(kv.CustomResource[WideSpec, kv.Status]):
     """It holds anything."""
 
 
-async def test_an_object_with_too_many_values_is_reported_and_can_be_mended_and_deleted(lab: Lab) -> None:
+async def test_object_with_too_many_values_is_reported_and_can_be_fixed(lab: Lab) -> None:
     async def reconcile(wide: Wide, ctx: kv.Context[Wide]) -> kv.Outcome:
         ctx.status.set_condition("Ready", True, "Fine", f"{len(wide.spec.values)} values")
         return kv.Done()

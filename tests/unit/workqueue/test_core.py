@@ -72,7 +72,7 @@ def test_no_add_during_work_means_no_further_run() -> None:
     assert take(core, 1e6) == []
 
 
-def test_a_key_added_during_its_work_queues_at_the_back_when_it_is_done() -> None:
+def test_key_added_during_its_work_queues_at_the_back_afterwards() -> None:
     core = QueueCore[str]()
     core.add("a", 0.0, reason="event")
     only(core)
@@ -111,7 +111,7 @@ def test_the_earliest_time_wins(delays: list[float], runs_at: float) -> None:
     assert take(core, 1e6) == [], "the later times were merged, not kept"
 
 
-def test_an_event_runs_a_delayed_key_at_once_and_replaces_its_delayed_run() -> None:
+def test_event_runs_a_delayed_key_at_once_and_replaces_the_delay() -> None:
     core = QueueCore[str]()
     core.add_after("a", 100.0, 0.0, reason="resync", priority=2)
     core.add("a", 3.0, reason="changed")
@@ -142,7 +142,7 @@ def test_a_delay_that_ends_during_work_waits_for_done() -> None:
     assert item.waited == 20.0, "it was ready from 10 on"
 
 
-def test_an_event_during_work_brings_a_delay_forward_to_the_end_of_the_work() -> None:
+def test_event_during_work_moves_a_delayed_run_to_the_work_end() -> None:
     core = QueueCore[str]()
     core.add("a", 0.0, reason="event")
     only(core)
@@ -160,7 +160,7 @@ def test_an_event_during_work_brings_a_delay_forward_to_the_end_of_the_work() ->
     [(None, False, 5.0), (0.0, False, 0.0), (2.0, False, 2.0), (90.0, False, 5.0), (0.0, True, 1.0), (2.0, True, 2.0), (90.0, True, 5.0)],
     ids=["not queued", "ready", "due before", "due later", "held by its work", "due before, in work", "due later, in work"],
 )  # fmt: skip
-def test_a_requeue_of_a_key_that_is_already_queued_runs_it_once_at_the_earlier_time(
+def test_requeue_of_a_queued_key_runs_once_at_the_earlier_time(
     requeue: str, queued: float | None, in_work: bool, runs_at: float
 ) -> None:
     core = QueueCore[str](limiter=ItemExponential(base=5.0, cap=100.0))
@@ -183,7 +183,7 @@ def test_a_requeue_of_a_key_that_is_already_queued_runs_it_once_at_the_earlier_t
     assert not core.has("a")
 
 
-def test_delayed_keys_are_handed_out_in_the_order_of_their_times_even_if_get_is_late() -> None:
+def test_delayed_keys_are_handed_out_by_time_even_if_get_is_late() -> None:
     core = QueueCore[str]()
     for key, delay in ("c", 3.0), ("a", 1.0), ("d", 4.0), ("b", 2.0):
         core.add_after(key, delay, 0.0, reason="asked")
@@ -211,7 +211,7 @@ def test_the_next_time_is_that_of_the_earliest_delayed_key() -> None:
     assert core.next_at() is None
 
 
-def test_a_key_whose_time_came_during_work_goes_before_the_re_run_of_that_work() -> None:
+def test_key_due_during_work_precedes_the_re_run_of_that_work() -> None:
     core = QueueCore[str]()
     core.add_after("b", 5.0, 0.0, reason="asked")
     core.add("a", 0.0, reason="event")
@@ -313,7 +313,7 @@ def test_reasons_beyond_sixteen_are_only_counted() -> None:
     assert item.why.endswith("child 15 changed …and 3 more")
 
 
-def test_an_item_carries_the_time_of_its_add_its_wait_and_its_failures() -> None:
+def test_item_has_the_time_of_its_add_its_wait_and_failures() -> None:
     core = QueueCore[str](limiter=ItemExponential(1.0, 10.0))
     core.add("a", 5.0, reason="event")
     assert (only(core, 7.5).waited, core.failures("a")) == (2.5, 0)
@@ -375,7 +375,7 @@ def test_removing_a_key_in_work_cancels_only_its_next_run() -> None:
     assert core.statistics(2.0).depth == {}
 
 
-def test_a_key_is_known_while_it_waits_and_while_it_is_in_work() -> None:
+def test_key_is_known_while_it_waits_and_during_its_work() -> None:
     core = QueueCore[str]()
     seen = [core.has("a")]
     core.add_after("a", 1.0, 0.0, reason="asked")
@@ -431,7 +431,7 @@ def test_shut_down_is_idempotent() -> None:
     assert end(core) == (True, True)
 
 
-def test_shut_down_hands_out_a_key_whose_time_came_since_the_last_call() -> None:
+def test_shut_down_hands_out_a_key_due_since_the_last_call() -> None:
     core = QueueCore[str]()
     core.add_after("a", 5.0, 0.0, reason="asked")
     core.shut_down(5.0)

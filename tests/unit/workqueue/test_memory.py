@@ -15,7 +15,7 @@ def places(core: QueueCore[int]) -> int:
     return sum(len(lane.row) for lane in core._lanes._lanes.values())
 
 
-def test_a_key_requeued_in_hours_and_run_by_an_event_every_second_leaves_no_records_behind() -> None:
+def test_key_requeued_in_hours_and_run_every_second_leaves_no_records() -> None:
     core = QueueCore[int]()
     for second in range(5000):
         core.add(1, float(second), reason="event")
@@ -40,7 +40,7 @@ def test_repeatedly_earlier_times_of_a_key_leave_no_records_behind() -> None:
     assert core.next_at() == 5001.0
 
 
-def test_a_lane_that_is_never_popped_drops_the_vacant_places_of_promoted_entries() -> None:
+def test_lane_that_is_never_popped_drops_vacant_places_of_promoted_entries() -> None:
     core = QueueCore[int]()
     core.add(0, 0.0, reason="listed", priority=-100)
     for key in range(1, 5000):

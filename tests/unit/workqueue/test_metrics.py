@@ -54,9 +54,7 @@ def test_an_add_that_merges_into_a_ready_entry_is_not_counted(core: QueueCore[st
     assert (measures.adds, measures.depths) == (1, {0: 1})
 
 
-def test_an_add_during_work_counts_once_and_is_depth_before_the_work_is_done(
-    core: QueueCore[str], measures: Recorder
-) -> None:
+def test_add_during_work_counts_once_as_depth_before_work_is_done(core: QueueCore[str], measures: Recorder) -> None:
     core.add("a", 0.0, reason="event")
     core.get(1.0)
     assert measures.depths == {0: 0}
@@ -69,9 +67,7 @@ def test_an_add_during_work_counts_once_and_is_depth_before_the_work_is_done(
     assert (measures.waits, measures.depths) == ([1.0, 4.0], {0: 0})
 
 
-def test_a_delayed_add_is_a_retry_at_once_and_an_add_when_its_time_comes(
-    core: QueueCore[str], measures: Recorder
-) -> None:
+def test_delayed_add_counts_as_a_retry_at_once_and_add_when_due(core: QueueCore[str], measures: Recorder) -> None:
     core.add_after("a", 5.0, 0.0, reason="asked")
     assert (measures.retries, measures.adds, measures.depths) == (1, 0, {})
     core.advance(4.9)

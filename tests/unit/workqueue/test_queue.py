@@ -53,7 +53,7 @@ async def test_get_waits_for_the_time_of_a_delayed_key() -> None:
     assert (now(), item.waited) == (3600.0, 0.0)
 
 
-async def test_a_later_add_with_an_earlier_time_wakes_the_getter_at_that_time() -> None:
+async def test_later_add_with_an_earlier_time_wakes_the_getter_in_time() -> None:
     queue = WorkQueue[str]()
     queue.add_after("late", 100.0, reason="asked")
     getter = asyncio.create_task(queue.get())
@@ -71,9 +71,7 @@ async def test_the_timer_of_a_removed_delayed_key_runs_without_effect() -> None:
     assert ((await queue.get()).key, now()) == ("b", 20.0)
 
 
-async def test_a_timer_that_a_coarse_clock_runs_early_is_not_set_again_for_the_same_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_timer_that_fires_early_on_a_coarse_clock_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     # A loop runs a timer early by up to its clock's resolution. If the queue then found no due key, it would set the timer again
     # and spin until the clock ticks.
     loop = asyncio.get_running_loop()
@@ -155,7 +153,7 @@ async def test_a_rate_limited_key_becomes_ready_at_its_retry_deadline() -> None:
     assert queue.failures("a") == 0
 
 
-async def test_an_event_before_the_retry_deadline_runs_the_key_and_keeps_the_deadline() -> None:
+async def test_event_before_the_retry_deadline_runs_the_key_and_keeps_the_deadline() -> None:
     queue = WorkQueue[str](limiter=ItemExponential(60.0, 1000.0))
     starts = []
 
@@ -233,7 +231,7 @@ async def test_a_getter_cancelled_after_it_was_woken_passes_its_turn_on() -> Non
     assert first.cancelled()
 
 
-async def test_a_getter_cancelled_in_the_turn_of_an_add_leaves_the_item_to_the_next_getter() -> None:
+async def test_getter_cancelled_during_an_add_leaves_the_item_to_the_next() -> None:
     queue = WorkQueue[str]()
     first = asyncio.create_task(queue.get())
     second = asyncio.create_task(queue.get())
@@ -331,7 +329,7 @@ async def test_waiting_getters_learn_of_the_end() -> None:
     assert [type(result) for result in results] == [ShutDown] * 3
 
 
-async def test_an_idle_getter_takes_the_re_run_of_a_key_whose_worker_ended() -> None:
+async def test_idle_getter_takes_the_re_run_of_an_ended_workers_key() -> None:
     queue = WorkQueue[str]()
     queue.add("a", reason="created")
     await queue.get()

@@ -54,7 +54,7 @@ def test_why_returns_none_for_a_key_that_does_not_wait(core: QueueCore[str]) -> 
     assert core.why("a", 0.0) is None
 
 
-def test_a_snapshot_lists_the_next_runs_in_order_and_counts_what_it_leaves_out() -> None:
+def test_snapshot_lists_the_next_runs_in_order_and_counts_the_rest() -> None:
     core = QueueCore[str]()
     for key, delay in ("d", 30.0), ("c", 20.0), ("e", 40.0):
         core.add_after(key, delay, 0.0, reason="asked")

@@ -24,7 +24,7 @@ from konverge.workqueue import ItemExponential, QueueCore, RetryDeadlines, keeps
         (10.0, 1e9, math.inf, False, "with an infinite early_retry every failure counts, as in client-go"),
     ],
 )
-def test_a_failure_keeps_the_deadline_only_if_it_is_more_than_early_retry_off(
+def test_failure_keeps_the_deadline_only_if_more_than_early_retry_off(
     now: float, deadline: float | None, early_retry: float, keeps: bool, why: str
 ) -> None:
     assert keeps_deadline(now=now, deadline=deadline, early_retry=early_retry) is keeps, why
@@ -112,7 +112,7 @@ def test_a_minute_of_failing_events_does_not_inflate_the_delay() -> None:
     assert max(first_seconds) == pytest.approx(1000.0), "without the rule the same storm reaches the cap in two seconds"
 
 
-def test_a_failure_of_a_run_by_an_event_waits_for_the_deadline_that_was_set_before() -> None:
+def test_failure_of_a_run_by_event_waits_for_the_previous_deadline() -> None:
     core = QueueCore[str](limiter=ItemExponential(20.0, 1000.0))
     core.add("a", 0.0, reason="created")
     assert core.get(0.0) is not None
@@ -147,7 +147,7 @@ def test_a_success_before_the_retry_deadline_ends_the_backoff() -> None:
     assert core.statistics(20.0).failing == 0
 
 
-def test_the_retry_of_a_key_whose_run_outlasted_its_deadline_starts_from_now() -> None:
+def test_retry_of_a_key_with_an_outlasted_deadline_starts_from_now() -> None:
     core = QueueCore[str](limiter=ItemExponential(20.0, 1000.0))
     core.add("a", 0.0, reason="created")
     core.get(0.0)

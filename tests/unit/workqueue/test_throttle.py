@@ -20,7 +20,7 @@ from konverge.workqueue.schedule import Starts
         (Throttle(debounce=1.0, debounce_max=1.0), 3.0, 3.7, 4.0),
     ],
 )
-def test_a_burst_settles_after_the_debounce_and_at_most_debounce_max_after_its_first_event(
+def test_burst_settles_after_debounce_and_within_debounce_max_of_first_event(
     throttle: Throttle, first: float, now: float, settles: float
 ) -> None:
     assert throttle.settles_at(first_event=first, now=now) == pytest.approx(settles)
@@ -87,7 +87,7 @@ def test_the_throttle_decides_when_events_run(
     assert run_times(QueueCore[str](throttle=throttle), events, until=8.0) == runs, why
 
 
-def test_the_interval_is_counted_from_the_start_even_of_work_that_goes_on() -> None:
+def test_interval_is_counted_from_the_start_even_of_running_work() -> None:
     core = QueueCore[str](throttle=Throttle(min_interval=10.0))
     core.add("a", 0.0, reason="event")
     core.get(0.0)
@@ -166,7 +166,7 @@ def test_only_the_last_start_of_a_key_is_kept() -> None:
     assert (len(starts), starts.earliest("a")) == (2, 18.0)
 
 
-def test_a_key_that_starts_all_the_time_does_not_keep_the_starts_of_others_in_memory() -> None:
+def test_frequently_started_key_does_not_keep_other_starts_in_memory() -> None:
     starts = Starts[int](min_interval=10.0)
     for second in range(1000):
         starts.note(-1, float(second))

@@ -43,9 +43,7 @@ def secret(issued: float, lifetime: float, **parts: Any) -> KubeconfigSecret:
         (secret(0.7, 1), True),
     ],
 )
-def test_a_credential_is_due_by_the_lifetime_that_it_was_given_and_at_most_once_a_minute(
-    found: KubeconfigSecret | None, due: bool
-) -> None:
+def test_credential_is_due_by_its_lifetime_and_at_most_once_a_minute(found: KubeconfigSecret | None, due: bool) -> None:
     assert credential_due(ObservedWorkspace(CLAIM, "ops", READY, found), NOW) is due
 
 

@@ -23,7 +23,7 @@ HOSTS = ("shard-1.example.com", "shard-2.example.com:6444")
         ("https://shard-2.example.com:6444/clusters/root:acme", "https://shard-2.example.com:6444/clusters/root:acme"),
     ],
 )
-def test_url_of_the_root_or_a_listed_host_is_used_in_one_spelling(url: str, used: str) -> None:
+def test_url_of_the_root_or_a_listed_host_has_one_spelling(url: str, used: str) -> None:
     assert workspace_url(url, "acme", root=ROOT, hosts=HOSTS) == used
 
 

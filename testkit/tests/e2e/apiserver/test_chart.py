@@ -73,7 +73,7 @@ async def find(client: Client, what: Kind[Any], name: str, namespace: str = "") 
         return None
 
 
-async def test_a_release_is_installed_upgraded_rolled_back_and_removed_and_its_definitions_stay(
+async def test_helm_release_lifecycle_keeps_the_custom_resource_definitions(
     helm: Kubectl, client: Client, tmp_path: Path
 ) -> None:
     said = await helm("install", RELEASE, str(CHART), TAKE)
@@ -127,9 +127,7 @@ def chart_of_version(folder: Path, version: str) -> Path:
 
 
 @IN_MEMORY
-async def test_an_upgrade_leaves_what_the_daemon_wrote_into_its_secret_and_its_webhooks(
-    helm: Kubectl, client: Client
-) -> None:
+async def test_upgrade_keeps_data_that_the_daemon_wrote_to_secret_and_webhooks(helm: Kubectl, client: Client) -> None:
     served = "--set=webhooks.enabled=true"
     await helm("install", RELEASE, str(CHART), served, TAKE)
     secret = f"{NAME}-webhooks"

@@ -334,9 +334,7 @@ def effective(rights: set[Right]) -> set[Right]:
     ],
     ids=str,
 )
-def test_the_daemon_has_exactly_the_rights_that_the_command_prints_for_its_settings(
-    template: Template, values: dict[str, Any]
-) -> None:
+def test_daemon_has_exactly_the_rights_that_the_rbac_command_prints(template: Template, values: dict[str, Any]) -> None:
     rendered = template(values)
     settings = settings_of(rendered)
     rules = asyncio.run(rules_for(None, settings, "konverge"))
@@ -352,7 +350,7 @@ def test_the_daemon_has_exactly_the_rights_that_the_command_prints_for_its_setti
 @pytest.mark.parametrize(
     "values", [{}, APPS_ALONE, QUOTA_ALONE, WITH_MACHINES, WITH_POOLS, WITH_WORKSPACES, V012, V014], ids=str
 )
-def test_the_definitions_are_those_of_the_families_that_are_on_and_are_kept(
+def test_chart_installs_and_keeps_the_definitions_of_enabled_families(
     template: Template, values: dict[str, Any]
 ) -> None:
     settings = settings_of(template(values)).of(QUOTA)
@@ -426,9 +424,7 @@ def test_with_cert_manager_the_certificate_is_mounted_where_the_daemon_reads_it(
     assert injected == {f"{NAMESPACE}/{certificate['metadata']['name']}"}
 
 
-def test_metrics_over_tls_are_scraped_with_the_token_of_prometheus_and_read_by_those_who_are_bound(
-    template: Template,
-) -> None:
+def test_tls_metrics_are_readable_with_prometheus_token_and_by_bound_users(template: Template) -> None:
     plain = template(merged(SERVICE_MONITOR, SECURE))
     [endpoint] = plain.one("ServiceMonitor")["spec"]["endpoints"]
     assert endpoint["scheme"] == "https"
@@ -485,7 +481,7 @@ def test_settings_reach_the_daemon_as_they_are_written(template: Template, tmp_p
     assert ran.controllers == tuple(name for name in NAMES if name not in OFF)
 
 
-def test_each_port_of_the_policy_has_a_rule_of_its_own_and_debug_none(template: Template) -> None:
+def test_network_policy_has_a_rule_for_each_port_except_debug(template: Template) -> None:
     peers = {name: [{"podSelector": {"matchLabels": {"reads": name}}}] for name in ("metrics", "health")}
     given = {"metricsFrom": peers["metrics"], "healthFrom": peers["health"]}
     rendered = template(merged(POLICY, WEBHOOKS, {"networkPolicy": given}))
@@ -515,7 +511,7 @@ def test_alerts_and_dashboards_are_those_under_deploy(template: Template) -> Non
     assert dashboards == {f"konverge-{path.name}": json.loads(path.read_text()) for path in stored}
 
 
-def test_the_manifests_under_deploy_are_what_the_chart_renders_with_its_default_values(helm_program: Path) -> None:
+def test_deploy_manifests_equal_the_chart_rendered_with_default_values(helm_program: Path) -> None:
     rendered = render_deploy.render(helm_program)
     assert {name: (ROOT / name).read_text() for name in rendered} == rendered, "make generate"
 
@@ -596,9 +592,7 @@ def test_replicas_are_spread_and_take_turns_only_if_they_elect_a_leader(template
 # --- what Cluster API needs of the family machines -------------------------------------------------------------------------------
 
 
-def test_cluster_api_gets_its_rights_and_an_account_with_exactly_those_that_it_needs_of_nodes(
-    template: Template,
-) -> None:
+def test_cluster_api_gets_its_rights_and_an_account_with_recorded_node_rights(template: Template) -> None:
     rendered = template(WITH_MACHINES)
     roles = {one["metadata"]["name"]: one for one in rendered.all("ClusterRole")}
     collected = roles["konverge-cluster-api"]

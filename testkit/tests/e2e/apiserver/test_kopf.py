@@ -143,7 +143,9 @@ async def test_an_operator_that_was_away_takes_up_what_happened(
         assert not await gone(client, ConfigMap, "r1-farewell")
 
 
-async def test_events_of_a_builtin_kind_go_on_when_the_watch_has_run_out(place: Place, client: Any, group: str) -> None:
+async def test_kopf_receives_events_of_a_builtin_kind_after_its_watch_expires(
+    place: Place, client: Any, group: str
+) -> None:
     async def answered(name: str) -> Any:
         found = await client.get(ConfigMap, name)
         return (found.metadata.annotations or {}).get("answer")

@@ -178,7 +178,7 @@ def template(helm_program: Any) -> Template:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_replicas_with_the_rights_of_the_chart_are_denied_nothing_in_each_mode(template: Template, mode: str) -> None:
+def test_replicas_with_the_chart_rights_are_denied_nothing_in_each_mode(template: Template, mode: str) -> None:
     daemons = virtual(a_life(mode, template(merged(VALUES, {"sharding": {"mode": mode}}))))
     assert daemons.denied == {}
     verbs = {verb for verb, path in daemons.sent if "/leases" in path}

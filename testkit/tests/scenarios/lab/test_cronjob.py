@@ -136,7 +136,7 @@ HISTORY = 2
 
 
 @pytest.mark.scenario
-async def test_a_job_is_started_at_each_moment_that_is_due_and_the_last_ones_are_kept(lab: Lab) -> None:
+async def test_cron_job_starts_at_each_due_time_and_keeps_recent_jobs(lab: Lab) -> None:
     lab.may_differ(JOB, why="which moments had a Job depends on when the process was up")
     lab.clock_ends(after=4 * 3600.0 + 20 * 60.0)  # between two moments that are due
     moment = "a process that was down, or an object that was made anew, starts its Job at another moment"
@@ -161,7 +161,7 @@ async def test_a_job_is_started_at_each_moment_that_is_due_and_the_last_ones_are
     await lab.until(CronJob, "hello", lambda cron: bool(cron.status.last_schedule_time))
 
 
-def test_a_moment_that_was_missed_by_more_than_the_deadline_is_not_made_up_for() -> None:
+def test_cron_job_skips_a_time_missed_beyond_the_starting_deadline() -> None:
     spec = CronJobSpec(every_minutes=30, image="example.com/hello:1", starting_deadline_seconds=60)
     cron = CronJob.new("hello", "web", spec=spec)
     morning, noon = (datetime(2030, 1, 1, hour, tzinfo=UTC) for hour in (0, 12))

@@ -47,7 +47,7 @@ def test_the_guide_shows_the_files_that_this_test_runs() -> None:
 
 
 @pytest.mark.parametrize(("build", "passes"), [("build", False), ("build_mended", True)])
-def test_the_crash_breaks_the_reconciler_with_the_bug_and_not_the_mended_one(build: str, passes: bool) -> None:
+def test_crash_breaks_only_the_reconciler_with_the_bug(build: str, passes: bool) -> None:
     import invoices
 
     import konverge as kv

@@ -16,7 +16,7 @@ def test_the_plan_of_a_paused_site_leaves_its_children_untouched() -> None:
 
 
 @pytest.mark.scenario
-async def test_a_page_is_deleted_once_the_spec_does_not_name_it_unless_the_site_is_paused(lab: Lab) -> None:
+async def test_page_missing_from_the_spec_is_deleted_unless_site_is_paused(lab: Lab) -> None:
     lab.skip_plans("sites*: recreate by hand after write 4", why="a paused site that is made anew publishes no page")
     await lab.start(build)
     await lab.create(Site.new("shop", spec=SiteSpec(pages={"home": "welcome", "help": "ask us"})))

@@ -56,7 +56,7 @@ def test_the_first_place_with_etcd_and_kube_apiserver_is_taken(
     assert str(taken) in found.describe(), reason
 
 
-def test_a_missing_controller_manager_is_lent_by_the_cache_and_the_words_say_so() -> None:
+def test_missing_controller_manager_is_taken_from_the_cache_with_a_notice() -> None:
     exists = world({ASSETS: ENVTEST, BUILT: PROGRAMS})
     found = find_binaries({"KUBEBUILDER_ASSETS": str(ASSETS)}, home=HOME, exists=exists)
     assert found.kube_apiserver == ASSETS / APISERVER
@@ -65,7 +65,7 @@ def test_a_missing_controller_manager_is_lent_by_the_cache_and_the_words_say_so(
     assert f"{CONTROLLER_MANAGER} lent by the cache" in found.describe()
 
 
-def test_a_program_that_is_nowhere_is_none_and_the_message_names_the_remedy() -> None:
+def test_missing_program_is_none_and_the_message_names_the_remedy() -> None:
     found = find_binaries({}, home=HOME, exists=world({FETCHED: (ETCD, APISERVER)}))
     assert (found.kube_controller_manager, found.kubectl) == (None, None)
     assert found.describe().count("konverge control-plane install") == 2

@@ -49,7 +49,7 @@ def test_every_kind_of_a_recording_that_is_played_has_a_player(name: str) -> Non
     assert {made["kind"] for made in objects(name)} <= KINDS.keys()
 
 
-def test_the_defaults_of_the_double_are_those_that_the_webhooks_were_recorded_writing() -> None:
+def test_defaults_of_the_capi_double_equal_the_recorded_webhook_defaults() -> None:
     names = set()
     for made in objects("pool-defaults"):
         if made["kind"] not in ("MachinePool", "Machine") or made["metadata"]["name"] in names:

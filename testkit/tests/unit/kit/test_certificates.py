@@ -68,9 +68,7 @@ def test_certificates_hold_now_and_for_days(authority: Authority) -> None:
     assert timedelta(days=9) < certificate.not_valid_after_utc - now < timedelta(days=10)
 
 
-async def test_a_loop_with_a_clock_of_its_own_issues_certificates_that_hold_for_the_server(
-    authority: Authority,
-) -> None:
+async def test_certificates_issued_under_virtual_time_are_valid_for_the_server(authority: Authority) -> None:
     certificate = load(authority.client("jane"))
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     assert certificate.not_valid_before_utc == issuer.not_valid_before_utc

@@ -8,7 +8,7 @@ from konverge_testing import Lab, install_crds
 from konverge_testing.cnpg import KINDS, CnpgOperator, CnpgWorld, cnpg_crds
 
 
-async def test_a_cluster_that_is_made_again_at_once_gets_a_secret_of_its_own(lab: Lab) -> None:
+async def test_cluster_that_is_created_again_at_once_gets_its_own_secret(lab: Lab) -> None:
     """The Secret of the former Cluster is deleted a moment after its owner: the next Cluster must not find the name taken."""
     cluster = KINDS["Cluster"].new("db", lab.namespace, spec={"instances": 1})
     await install_crds(lab.client, cnpg_crds())

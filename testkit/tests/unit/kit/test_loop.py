@@ -108,7 +108,7 @@ async def in_a_thread(work: Callable[[], Any]) -> None:
     await asyncio.to_thread(work)
 
 
-def test_a_thread_that_waits_for_what_never_comes_ends_the_run_with_its_name(limited: VirtualTimeLoop) -> None:
+def test_thread_that_waits_forever_ends_the_run_with_its_name(limited: VirtualTimeLoop) -> None:
     never = threading.Event()
     try:
         with pytest.raises(
@@ -178,7 +178,7 @@ def until_noticed(pid: int) -> None:
     [sleeps_for_ever, waits_for_a_silent_connection, waits_for_a_silent_program],
     ids=lambda one: one.__name__,
 )
-def test_a_run_without_an_end_is_cut_off_when_it_has_used_its_cpu_time(
+def test_endless_run_ends_when_its_cpu_time_is_used_up(
     endless: Callable[[], Coroutine[Any, Any, None]], limited: VirtualTimeLoop
 ) -> None:
     with pytest.raises(Livelock, match=r"the run goes on and on: \d+ virtual seconds have passed"):

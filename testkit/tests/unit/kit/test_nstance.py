@@ -198,7 +198,7 @@ async def following(stub: OperatorServiceStub) -> AsyncGenerator[pb.InstanceEven
             await stream.cancel()
 
 
-async def test_an_instance_is_deleted_at_the_end_of_its_drain_without_an_acknowledgement(
+async def test_instance_is_deleted_at_the_end_of_its_unacknowledged_drain(
     shard: NstanceShard, stub: OperatorServiceStub
 ) -> None:
     shard.state.sends_deleted = False
@@ -246,9 +246,7 @@ async def test_a_new_stream_begins_with_the_drains_in_progress(shard: NstanceSha
     assert not shard.state.fleet.draining("blue")
 
 
-async def test_an_instance_on_demand_has_the_chosen_id_and_belongs_to_no_size(
-    shard: NstanceShard, stub: OperatorServiceStub
-) -> None:
+async def test_instance_on_demand_has_the_chosen_id_and_no_size(shard: NstanceShard, stub: OperatorServiceStub) -> None:
     await running(stub)
     wanted = pb.CreateInstanceRequest(instance_id="knc01", config=pb.InstanceConfig(group="workers"))
     for _ in range(2):
@@ -384,7 +382,7 @@ def ours(world: NstanceWorld) -> bytes:
     return public_pem(world.authority.private_key())
 
 
-async def test_a_nonce_is_exchanged_for_a_certificate_and_again_with_the_same_key(
+async def test_nonce_is_exchanged_for_a_certificate_repeatedly_with_the_same_key(
     world: NstanceWorld, registration: Channel
 ) -> None:
     nonce, key = world.nonce(), ours(world)
@@ -470,7 +468,7 @@ async def test_a_connection_without_a_certificate_of_the_authority_fails(world: 
     assert world.shards["a"].calls == []
 
 
-async def test_a_client_whose_clock_is_wrong_is_judged_by_the_clock_of_the_servers(world: NstanceWorld) -> None:
+async def test_client_with_a_wrong_clock_is_judged_by_the_server_clock(world: NstanceWorld) -> None:
     tls = world.operator_tls()
     before = wall_clock()
     token = CLOCK_ERROR.set(-86_400.0)

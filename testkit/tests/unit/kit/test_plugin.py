@@ -203,7 +203,7 @@ def test_a_scenario_is_rerun_under_every_plan_and_the_count_is_printed(lab_suite
 
 
 @pytest.mark.parametrize(("ci", "outcomes"), [("true", {"failed": 1}), ("", {"passed": 1})], ids=["in CI", "at a desk"])
-def test_plans_left_for_want_of_time_are_a_failure_in_ci_and_a_warning_elsewhere(
+def test_plans_skipped_for_time_fail_in_ci_and_warn_elsewhere(
     lab_suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, ci: str, outcomes: dict[str, int]
 ) -> None:
     monkeypatch.setenv("CI", ci)
@@ -233,7 +233,7 @@ def test_another(): ...
 """
 
 
-def test_a_thread_that_never_returns_fails_its_test_and_keeps_pytest_from_nothing(pytester: pytest.Pytester) -> None:
+def test_endless_thread_fails_its_test_and_does_not_block_pytest(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_hanging=HANGING)
     result = pytester.runpytest_subprocess(timeout=40)
     result.assert_outcomes(failed=1, passed=1)
@@ -249,7 +249,7 @@ def test_a_thread_that_never_returns_fails_its_test_and_keeps_pytest_from_nothin
         ("(quick=0)", {}, "*the mark `scenario` takes nothing but foreign=False*"),
     ],
 )
-def test_the_mark_of_a_scenario_takes_foreign_false_a_number_of_quick_plans_and_nothing_else(
+def test_scenario_mark_accepts_only_foreign_false_and_a_number_of_plans(
     lab_suite: pytest.Pytester, mark: str, outcomes: dict[str, int], line: str
 ) -> None:
     lab_suite.makepyfile(test_things=LAB_SUITE.replace("@pytest.mark.scenario", f"@pytest.mark.scenario{mark}"))
@@ -341,7 +341,7 @@ def test_a_scenario_under_every_fault_has_a_timeout_that_fits_its_budget(
     assert labs._timeout(config) == limit
 
 
-def test_the_timeout_of_the_project_does_not_end_a_scenario_under_every_fault(lab_suite: pytest.Pytester) -> None:
+def test_project_timeout_does_not_end_a_scenario_under_every_fault(lab_suite: pytest.Pytester) -> None:
     lab_suite.makepyfile(
         test_things=LAB_SUITE.replace("async def test_unmarked", "@pytest.mark.timeout(60)\nasync def test_unmarked")
     )
@@ -470,7 +470,7 @@ async def test_fails_by_itself(lab: Lab):
 
 
 @pytest.mark.parametrize(("chosen", "failed"), [("not fault", 4), ("fault", 3)], ids=["test", "rerun"])
-def test_mistakes_of_an_operator_fail_the_test_itself_and_its_rerun_under_every_plan(
+def test_operator_mistakes_fail_the_test_and_its_rerun_under_every_plan(
     lab_suite: pytest.Pytester, chosen: str, failed: int
 ) -> None:
     lab_suite.makepyfile(test_planted=PLANTED_SUITE)
@@ -499,7 +499,7 @@ def _explored(pytester: pytest.Pytester, *words: str) -> list[str]:
     return [line for line in result.outlines if "[every fault]" in line]
 
 
-def test_the_parts_of_a_lab_run_hold_each_scenario_once_and_are_the_same_each_time(pytester: pytest.Pytester) -> None:
+def test_parts_of_a_lab_run_contain_each_scenario_once_every_time(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(PARTED)
     parts = [_explored(pytester, "--lab=full", f"--lab-part={part}/2") for part in (1, 2)]
     assert [len(part) for part in parts] == [3, 2]

@@ -21,7 +21,7 @@ def test_rules_become_a_role_and_its_binding_in_the_namespace() -> None:
     assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"}
 
 
-def test_cluster_rules_are_named_after_the_namespace_so_that_tests_do_not_meet() -> None:
+def test_cluster_rule_names_include_the_namespace_so_tests_do_not_collide() -> None:
     made = dict(documents_for("web", "reader", [], [READ]))
     base = "/apis/rbac.authorization.k8s.io/v1"
     assert list(made) == [f"{base}/clusterroles", f"{base}/clusterrolebindings"]

@@ -31,7 +31,7 @@ def test_a_process_that_waits_begins_with_control_planes_and_the_longest() -> No
     assert order(filler=False) == [UNITS[1], UNITS[0], UNITS[4], UNITS[3], UNITS[5], UNITS[2]]
 
 
-def test_the_filler_begins_with_what_computes_and_ends_with_what_the_others_have_left() -> None:
+def test_filler_starts_with_cpu_bound_tests_and_ends_with_the_rest() -> None:
     assert order(filler=True) == [UNITS[4], UNITS[3], UNITS[5], UNITS[2], UNITS[1], UNITS[0]]
 
 
@@ -45,7 +45,7 @@ def test_the_filler_begins_with_what_computes_and_ends_with_what_the_others_have
         (f"{TRUTH}::test_b[one]", TRUTH),
     ],
 )
-def test_a_file_goes_to_one_process_and_a_rerun_of_a_scenario_to_any(nodeid: str, unit: str) -> None:
+def test_file_runs_in_one_process_and_scenario_reruns_in_any(nodeid: str, unit: str) -> None:
     assert unit_of(nodeid) == unit
 
 

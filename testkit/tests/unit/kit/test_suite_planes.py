@@ -63,9 +63,7 @@ def run(
     return (pytester.path / "log").read_text(encoding="utf-8")
 
 
-def test_a_plane_stops_when_the_tests_begin_that_compute_and_its_clients_are_closed_before(
-    pytester: pytest.Pytester,
-) -> None:
+def test_plane_stops_after_its_clients_close_before_cpu_bound_tests(pytester: pytest.Pytester) -> None:
     files = {"tests/e2e/test_a.py": TEST, "tests/e2e/test_b.py": TEST, "tests/unit/test_c.py": COMPUTES}
     assert run(pytester, files) == "starts real real closes closes stops computes "
 
@@ -85,7 +83,7 @@ def test_a_plane_of_one_folder_stops_when_the_tests_of_another_begin(pytester: p
     assert run(pytester, files, home="testkit/tests/conformance") == "starts real closes stops computes "
 
 
-def test_a_plane_that_a_file_replaces_ends_before_with_what_was_made_of_it(pytester: pytest.Pytester) -> None:
+def test_plane_that_a_file_replaces_ends_first_with_its_clients(pytester: pytest.Pytester) -> None:
     shared = """
 @pytest.fixture(scope="session")
 def kubeconfig(control_plane):

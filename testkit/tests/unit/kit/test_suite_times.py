@@ -16,7 +16,7 @@ PHASES = [
 ]
 
 
-def test_the_phases_of_a_test_add_up_to_its_folder_and_the_longest_comes_first() -> None:
+def test_phases_of_a_test_add_up_and_longest_folder_is_first() -> None:
     assert lines(PHASES)[:5] == [
         "seconds      CPU  tests  folder",
         "    9.0      0.5      1  tests/e2e",
@@ -26,7 +26,7 @@ def test_the_phases_of_a_test_add_up_to_its_folder_and_the_longest_comes_first()
     ]
 
 
-def test_each_family_has_a_row_and_what_is_of_none_is_the_library() -> None:
+def test_each_family_has_a_row_and_the_library_has_the_rest() -> None:
     phases = [
         *PHASES,
         ("tests/e2e/test_pools_crds.py::test_five", 2.0, 1.0),
@@ -41,7 +41,7 @@ def test_each_family_has_a_row_and_what_is_of_none_is_the_library() -> None:
     ]
 
 
-def test_the_tests_that_take_most_time_and_most_cpu_are_named_with_all_their_phases() -> None:
+def test_tests_with_most_time_and_cpu_are_named_with_all_phases() -> None:
     assert lines(PHASES, slowest=2)[-7:] == [
         "seconds      CPU  the 2 slowest tests",
         "    9.0      0.5  tests/e2e/test_c.py::test_three",

@@ -287,7 +287,7 @@ STORIES: dict[str, Story[Velero]] = {
 """The recordings, and what was done from outside."""
 
 
-async def test_a_deleted_backup_comes_back_with_its_labels_and_owners_under_another_uid(lab: Lab) -> None:
+async def test_deleted_backup_is_synced_back_with_labels_owners_and_another_uid(lab: Lab) -> None:
     async with EngineStage(lab, KINDS, velero_crds()) as stage:
         velero = Velero(stage)
         await velero.start()
@@ -304,7 +304,7 @@ async def test_a_deleted_backup_comes_back_with_its_labels_and_owners_under_anot
         assert [entry.name for entry in again.metadata.owner_references] == ["owner"]
 
 
-async def test_a_backup_of_a_deleted_namespace_is_asked_for_again_once_a_minute_and_not_more_often(lab: Lab) -> None:
+async def test_backup_of_a_deleted_namespace_is_retried_once_a_minute(lab: Lab) -> None:
     async with EngineStage(lab, KINDS, velero_crds()) as stage:
         velero = Velero(stage)
         await velero.start()

@@ -165,7 +165,7 @@ async def test_the_stand_in_writes_what_volsync_was_recorded_writing(lab: Lab, r
     assert facts_of(events, story.objects, fact) == facts_of(real, story.objects, fact)
 
 
-async def test_a_run_shows_an_error_for_a_moment_unless_the_world_is_calm(lab: Lab) -> None:
+async def test_copy_run_shows_a_short_error_unless_the_world_is_calm(lab: Lab) -> None:
     flickers = await played(lab, source(replicate(), done()))
     assert len(steady(flickers)) < len(flickers)
 

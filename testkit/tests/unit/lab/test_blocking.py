@@ -69,7 +69,7 @@ CALLS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("words", CALLS)
-def test_a_call_that_blocks_the_loop_is_refused_and_reported_with_its_place(words: str) -> None:
+def test_call_that_blocks_the_loop_is_refused_and_reported_with_location(words: str) -> None:
     [found] = on_a_virtual_loop(CALLS[words])
     assert found.startswith(words)
     assert f" at {__file__}:" in found
@@ -114,7 +114,7 @@ async def sleepy(_: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
     return kv.Done()
 
 
-def test_a_reconciler_that_sleeps_is_a_finding_of_the_undisturbed_run_even_if_it_swallows_the_error() -> None:
+def test_sleeping_reconciler_is_a_finding_even_if_it_swallows_the_error() -> None:
     async def scenario(lab: Lab) -> None:
         await lab.start(lambda manager: manager.add(kv.Controller.of(Widget).reconciled_by(By(sleepy))))
         await lab.create(widget())

@@ -129,7 +129,7 @@ def test_a_plan_branches_off_at_the_call_of_finalize_that_it_interrupts() -> Non
 
 
 @pytest.mark.parametrize("copy", [True, False])
-def test_a_copy_drops_the_probes_of_others_and_the_original_those_of_the_plan(copy: bool) -> None:
+def test_copied_branch_drops_other_plans_rules_and_original_drops_its_plans_rules(copy: bool) -> None:
     prefix = SharedPrefix(dict(enumerate(plans(2))), lambda _: copy)
     ours, others = (Rule.from_json(timed({"type": "drop"}).rule) for _ in range(2))
     prefix.probe(0, ours, Timeline(), entry(""))

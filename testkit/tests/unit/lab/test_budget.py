@@ -42,7 +42,7 @@ def test_the_time_of_a_copy_counts_from_its_own_start(cpu: list[float], monkeypa
     assert budget.used() == pytest.approx(3.0)
 
 
-def test_the_time_of_a_forked_process_is_seen_by_the_one_that_forked_it() -> None:
+def test_parent_process_sees_the_cpu_time_of_a_forked_process() -> None:
     budget = CpuBudget(10.0, slots=1)
     before = budget.used()
     child = os.fork()

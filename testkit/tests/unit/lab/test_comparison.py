@@ -49,9 +49,7 @@ def test_problems_of_the_run_itself_count_whatever_the_reference_did() -> None:
         (Plan(name="a cancellation", interruptions=(Interruption(finalize=1, do="cancel"),)), True),
     ],
 )
-def test_a_reconciler_that_lets_a_cancellation_through_is_a_problem_unless_the_plan_does_that(
-    plan: Plan, forgiven: bool
-) -> None:
+def test_uncaught_cancellation_in_a_reconciler_is_a_problem_unless_planned(plan: Plan, forgiven: bool) -> None:
     problem = f"finalize of Widget lab/one {LET_THROUGH}: something that it awaited was cancelled"
     assert problems_of(REFERENCE, run(plan, problems=(problem, "another"))) == (
         ["another"] if forgiven else [problem, "another"]
@@ -116,7 +114,7 @@ def test_objects_that_may_stay_gone_may_be_missing_and_nothing_else() -> None:
     assert differences(one, {"configmaps lab/b": {"data": 1}}, reference.may_be_gone) != []
 
 
-def test_objects_of_a_kind_that_may_differ_may_be_created_and_deleted_any_number_of_times() -> None:
+def test_objects_of_a_kind_that_may_differ_may_be_recreated_freely() -> None:
     reference = run(Plan(name="reference"))
     reference.may_differ = frozenset({"jobs.batch"})
     assert len(problems_of(reference, run(CRASH, made=2, deleted=2))) == 2
@@ -125,7 +123,7 @@ def test_objects_of_a_kind_that_may_differ_may_be_created_and_deleted_any_number
 
 
 @pytest.mark.parametrize("words", [EXPECTATION, REQUEST])
-def test_a_scenario_that_cannot_go_on_because_of_a_foreign_change_is_forgiven(words: str) -> None:
+def test_scenario_that_a_foreign_change_blocks_is_forgiven(words: str) -> None:
     problem = f"{words}: NotFound: the namespace is gone"
     assert problems_of(REFERENCE, run(EDIT, problems=(problem,))) == []
     assert problems_of(REFERENCE, run(CRASH, problems=(problem,))) == [problem]

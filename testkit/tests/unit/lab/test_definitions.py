@@ -53,7 +53,7 @@ WORDS = (
 )
 
 
-async def test_kinds_that_no_server_serves_fail_the_test_at_the_start_with_their_names(lab: Lab) -> None:
+async def test_kinds_that_no_server_serves_fail_the_test_by_name(lab: Lab) -> None:
     with pytest.raises(UsageError, match=WORDS):
         await starts(lab)
 
@@ -78,7 +78,7 @@ async def test_the_crds_of_models_that_are_owned_alone_are_installed(lab: Lab) -
     await lab.until(Gear, "one", lambda _: True)
 
 
-async def test_a_test_that_is_about_an_absent_crd_names_the_kind_and_installs_it_later(lab: Lab) -> None:
+async def test_test_about_an_absent_crd_may_install_it_later(lab: Lab) -> None:
     manager = await lab.start(build, absent=[RELEASE, REPOSITORY])
     report = await manager.ready(timeout=5)
     assert "serves no Release" in report.of("widget").why
@@ -87,7 +87,7 @@ async def test_a_test_that_is_about_an_absent_crd_names_the_kind_and_installs_it
     await lab.until(Widget, "one", kv.is_true("Ready"), timeout=120)
 
 
-async def test_the_crd_of_a_model_that_is_absent_on_purpose_or_optional_is_not_installed(lab: Lab) -> None:
+async def test_crd_of_an_absent_or_optional_model_is_not_installed(lab: Lab) -> None:
     seen: list[bool] = []
 
     async def looks(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
@@ -107,7 +107,7 @@ async def test_the_crd_of_a_model_that_is_absent_on_purpose_or_optional_is_not_i
     assert seen == [False]
 
 
-async def test_on_a_cluster_the_error_names_the_option_that_lets_the_lab_install_crds(lab: Lab) -> None:
+async def test_on_a_cluster_the_error_names_the_option_to_install_crds(lab: Lab) -> None:
     cautious = Lab(lab.client, lab.config, lab.namespace, server=lab.server, install=False)
     with pytest.raises(UsageError, match=r"Gear in tests\.konverge\.dev/v1, reconciled by .*\n.*--lab-install-crds"):
         await cautious.start(lambda manager: manager.add(kv.Controller.of(Gear).reconciled_by(By(fine))))

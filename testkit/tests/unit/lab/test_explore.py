@@ -61,7 +61,7 @@ def test_plans_with_the_same_first_problem_are_reported_once() -> None:
     assert text.endswith("the same first problem under:\n    again after write 1")
 
 
-def test_the_timeline_ends_at_the_first_write_that_the_reference_did_not_make() -> None:
+def test_timeline_ends_at_the_first_write_missing_from_the_reference() -> None:
     [failure] = explore(scenario(numbered), only=[CRASH]).failures
     told = failure.text()
     assert "(the last line is the first write that the reference run did not make)" in told
@@ -107,7 +107,7 @@ def test_a_pattern_of_skipped_plans_that_matches_none_fails_the_exploration() ->
     ]
 
 
-def test_a_pattern_that_matches_none_is_a_warning_if_one_chosen_plan_runs() -> None:
+def test_pattern_without_matches_is_a_warning_if_a_chosen_plan_runs() -> None:
     report = explore(skipping("crush *"), only=[CRASH])
     assert report.passed
     assert report.shortfall.startswith("lab.skip_plans matches no plan: 'crush *'; the nearest is 'crash ")
@@ -131,7 +131,7 @@ def test_no_plan_runs_if_the_reference_run_fails() -> None:
     assert report.failures[0].plan.name == "reference"
 
 
-def test_an_end_state_that_depends_on_the_order_of_ready_tasks_is_a_finding() -> None:
+def test_end_state_that_depends_on_task_order_is_a_finding() -> None:
     runs = count(1)
 
     async def capricious(lab: Lab) -> None:
@@ -169,7 +169,7 @@ def test_an_exploration_that_ran_no_plan_does_not_pass(words: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize(("ci", "passes"), [("true", False), ("", True), ("false", True)])
-def test_plans_that_are_left_for_want_of_time_fail_the_exploration_in_ci_alone(
+def test_plans_skipped_for_time_fail_the_exploration_only_in_ci(
     monkeypatch: pytest.MonkeyPatch, ci: str, passes: bool
 ) -> None:
     monkeypatch.setenv("CI", ci)
@@ -181,7 +181,7 @@ def test_plans_that_are_left_for_want_of_time_fail_the_exploration_in_ci_alone(
     assert "give a larger --lab-budget" in report.shortfall
 
 
-def test_random_joins_that_full_mode_has_no_time_for_are_left_by_design(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_joins_skipped_for_time_in_full_mode_are_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     explored = import_module("konverge_testing.lab.explore")
     monkeypatch.setattr(explored, "plans_of", lambda *_, **__: Planned((CRASH, CRASH, CRASH, CRASH), ()))
     monkeypatch.setattr(CpuBudget, "left", time_for(6))
@@ -214,9 +214,7 @@ def test_the_order_of_plans_is_drawn_from_the_seed(monkeypatch: pytest.MonkeyPat
     assert sorted(first) == sorted(other)
 
 
-def test_quick_runs_a_fixed_number_of_plans_with_one_of_every_kind_of_fault_among_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_quick_mode_runs_a_fixed_number_of_plans_with_every_fault_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen, every = drawn(monkeypatch, mode="quick"), drawn(monkeypatch, mode="full")
     assert len(chosen) == QUICK
     assert chosen == every[:QUICK]
@@ -224,9 +222,7 @@ def test_quick_runs_a_fixed_number_of_plans_with_one_of_every_kind_of_fault_amon
     assert {kind_of_fault(plan) for plan in chosen} == {kind_of_fault(plan) for plan in planned}
 
 
-def test_a_scenario_whose_plans_are_dear_runs_fewer_of_them_in_quick_mode_and_all_in_full_mode(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_expensive_scenario_runs_fewer_plans_in_quick_and_all_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
     every = drawn(monkeypatch, mode="full")
     assert drawn(monkeypatch, mode="quick", quick=7) == every[:7]
     assert drawn(monkeypatch, mode="full", quick=7) == every
@@ -240,7 +236,7 @@ def test_the_plans_that_quick_leaves_out_are_counted(monkeypatch: pytest.MonkeyP
     assert f"{report.beyond} were left to the full mode by design" in report.line()
 
 
-def test_the_kinds_of_fault_that_quick_leaves_to_full_mode_are_counted_and_named() -> None:
+def test_fault_kinds_that_quick_mode_skips_are_counted_and_named() -> None:
     few, many = (explore(scenario(careful), quick=number) for number in (3, QUICK))
     assert len(few.untried) > 3
     assert f"left to the full mode by design with all of {len(few.untried)} kinds of fault" in few.line()
@@ -272,7 +268,7 @@ async def skips_what_it_holds_for_done(w: Widget, ctx: kv.Context[Widget]) -> kv
     return kv.Done()
 
 
-def test_quick_begins_with_deletions_and_edits_of_each_child_after_the_last_write() -> None:
+def test_quick_mode_starts_with_child_deletions_and_edits_after_last_write() -> None:
     report = explore(scenario(skips_what_it_holds_for_done), quick=7)
     assert sorted(failure.plan.name for failure in report.failures) == [
         f"configmaps lab/part-{number}: delete by hand after write 3" for number in (0, 1)

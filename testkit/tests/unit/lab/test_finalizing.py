@@ -26,7 +26,7 @@ def test_an_interrupted_finalize_is_called_once_more_and_the_timeline_tells(plan
     assert fault == plan.interruptions[0].text
 
 
-def test_a_finalize_that_cannot_be_repeated_is_found_by_an_interruption_at_its_end() -> None:
+def test_interruption_at_its_end_reveals_a_finalize_that_cannot_repeat() -> None:
     report = explore(next_number, only=INTERRUPTIONS)
     assert {failure.plan.name for failure in report.failures} == {"raise after call 2", "cancel after call 2"}
     assert "receipt-1 is there and should not be" in report.text()

@@ -35,7 +35,7 @@ async def owners_after_a_recreation(lab: Lab) -> dict[str, str]:
     ],
     ids=["applied", "created", "created and applied in part"],
 )
-async def test_an_object_that_is_made_again_belongs_to_its_applier_only_if_that_made_it_whole(
+async def test_recreated_object_belongs_to_an_applier_only_if_it_applied_everything(
     lab: Lab, made: tuple[str, ...], wanted: dict[str, Any]
 ) -> None:
     if "create" in made:

@@ -110,7 +110,7 @@ def test_a_branched_run_equals_the_run_of_its_plan_to_the_byte(seed: int) -> Non
         assert branched[place] == alone, plan.name
 
 
-def test_an_interrupted_run_that_shares_its_beginning_equals_the_run_of_its_plan() -> None:
+def test_interrupted_run_with_a_shared_beginning_equals_the_full_run() -> None:
     branched = together(whole, of=repeatable, plans=INTERRUPTIONS)
     for place, plan in enumerate(INTERRUPTIONS):
         alone = run(repeatable, plan)
@@ -146,7 +146,7 @@ def test_an_error_in_a_copy_names_its_plan() -> None:
     assert PLANS[failed.value.place].name == "cut"
 
 
-def test_an_outcome_that_cannot_be_pickled_is_an_error_and_does_not_hang() -> None:
+def test_outcome_that_cannot_be_pickled_is_an_error_without_a_hang() -> None:
     with pytest.raises(WorkFailed, match="pickle"):
         together(lambda _: threading.Lock())
 

@@ -77,7 +77,7 @@ async def test_deleting_an_owner_collects_its_children(lab: Lab) -> None:
     await lab.until_gone(CONFIG_MAP, "part-0")
 
 
-async def test_settled_waits_for_busy_controllers_and_times_out_on_one_that_never_rests(lab: Lab) -> None:
+async def test_settled_waits_for_busy_controllers_and_times_out_on_endless_work(lab: Lab) -> None:
     async def slow(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         await asyncio.sleep(3)
         return await make_parts(owner, ctx)
@@ -268,7 +268,7 @@ async def test_a_manager_that_is_halted_while_it_is_started_again_stays_down(lab
     assert await lab.find(CONFIG_MAP, "part-0") is None
 
 
-async def test_a_broken_predicate_is_checked_after_writes_of_any_client_and_told_once(lab: Lab) -> None:
+async def test_broken_predicate_is_reported_once_after_writes_of_any_client(lab: Lab) -> None:
     checks = 0
 
     def small() -> None:
@@ -285,7 +285,7 @@ async def test_a_broken_predicate_is_checked_after_writes_of_any_client_and_told
     lab.dismiss()
 
 
-async def test_a_crd_that_is_not_established_in_time_is_named_with_its_conditions(lab: Lab) -> None:
+async def test_crd_that_is_not_established_in_time_is_reported_with_conditions(lab: Lab) -> None:
     manifest = crd(Widget)
     await install_crds(lab.client, [manifest])
     names = {**manifest["spec"]["names"], "plural": "gadgets"}  # the kind and the short name are taken

@@ -91,7 +91,7 @@ def test_parts_that_may_differ_are_dropped_from_objects_of_their_kind_alone(
     assert seen["status"] == left
 
 
-def test_objects_of_a_kind_that_may_differ_as_a_whole_are_not_compared() -> None:
+def test_objects_of_a_kind_that_may_differ_are_not_compared() -> None:
     widget = made("Widget", "one", "u1", apiVersion="example.com/v1")
     mask = Mask(WIDGET, (), "a test")
     assert state_of({(WIDGETS, "lab", "one"): widget}, [mask]) == {}

@@ -72,7 +72,7 @@ def test_plans_that_the_scenario_skips_are_listed_with_its_reason() -> None:
     assert "the scenario skips it: nothing can be scheduled in it" in reasons(planned)
 
 
-def test_a_pattern_of_skipped_plans_that_matches_none_is_reported_with_the_name_that_is_nearest_to_it() -> None:
+def test_skip_pattern_without_matches_is_reported_with_the_nearest_plan_name() -> None:
     run = reference(write(1), commit())
     run.skipped = (
         ("the name space is deleted *", "a typing error"),
@@ -83,7 +83,7 @@ def test_a_pattern_of_skipped_plans_that_matches_none_is_reported_with_the_name_
     assert unmatched == "'the name space is deleted *'; the nearest is 'the namespace is deleted after write 1'"
 
 
-def test_a_pattern_that_matches_pruned_plans_alone_does_not_count_as_a_typing_error() -> None:
+def test_pattern_that_matches_only_pruned_plans_is_not_a_typing_error() -> None:
     run = reference(write(1), commit(), write(2, effect=False))
     run.skipped = (("crash after write 2 *", "nothing is written there"),)
     assert not any(plan.name.startswith("crash after write 2 ") for plan in plans_of(run, process="lab").plans)
@@ -128,9 +128,7 @@ def test_only_refusals_are_planned_at_a_write_that_changed_nothing() -> None:
 
 
 @pytest.mark.parametrize(("between", "pruned"), [("process", True), ("", False)])
-def test_a_crash_before_a_write_is_pruned_if_nothing_was_stored_since_the_write_before(
-    between: str, pruned: bool
-) -> None:
+def test_crash_before_a_write_is_pruned_if_nothing_was_stored_in_between(between: str, pruned: bool) -> None:
     planned = plans_of(reference(write(1), commit(who=between), write(2)), process="lab")
     assert bool(names(planned, "crash before write 2")) is not pruned
     assert reasons(planned) == (
@@ -165,7 +163,7 @@ def test_events_of_a_long_stream_without_plans_are_listed_as_pruned() -> None:
         "the right on configmaps is withdrawn for 30 s after write 0",
     ],
 )
-def test_every_event_of_a_watched_kind_has_a_plan_for_every_watch_fault(words: str) -> None:
+def test_every_event_of_a_watched_kind_has_plans_for_all_watch_faults(words: str) -> None:
     planned = plans_of(reference(watched={"configmaps": 2}), process="lab")
     assert words in {plan.name for plan in planned.plans}
 
@@ -207,7 +205,7 @@ def test_with_foreign_false_plans_with_foreign_writes_are_pruned() -> None:
     assert reasons(planned) == {"the scenario itself plays those who touch the objects"}
 
 
-def test_the_lease_is_lost_at_every_write_and_its_other_faults_come_after_the_first_and_the_last() -> None:
+def test_lease_loss_is_planned_at_every_write_and_other_faults_at_two() -> None:
     planned = plans_of(reference(write(1), write(2), write(3), write(4)), process="lab").plans
     found: dict[str, list[int]] = {}
     for plan in planned:
@@ -218,7 +216,7 @@ def test_the_lease_is_lost_at_every_write_and_its_other_faults_come_after_the_fi
     assert {tuple(after) for do, after in found.items() if do not in often} == {(1, 4)}
 
 
-def test_of_a_kind_with_several_objects_the_crd_is_removed_in_one_plan() -> None:
+def test_crd_removal_is_planned_once_for_several_objects_of_a_kind() -> None:
     places = [f"parts.example.com lab/{name}" for name in ("one", "two")]
     run = reference(
         *(commit(f"added {place}") for place in places),
@@ -232,7 +230,7 @@ def test_of_a_kind_with_several_objects_the_crd_is_removed_in_one_plan() -> None
     assert len(planned) == 1
 
 
-def test_a_plan_removes_the_crd_of_an_object_of_the_process_and_puts_it_back() -> None:
+def test_plan_removes_a_crd_of_the_process_and_restores_it() -> None:
     child = "parts.example.com lab/part"
     run = reference(commit(f"added {child}"), write(1, f"apply {child}"), state={child: {}}, own=("parts.example.com",))
     assert names(plans_of(run, process="lab"), "the CRD of parts.example.com goes after write 1 and comes back")
@@ -269,7 +267,7 @@ def test_every_plan_reads_back_from_json_unchanged() -> None:
     assert [Plan.from_json(plan.to_json()) for plan in planned.plans] == list(planned.plans)
 
 
-def test_a_random_plan_joins_two_or_three_and_is_the_same_for_the_same_seed() -> None:
+def test_random_plan_joins_two_or_three_faults_reproducibly_by_seed() -> None:
     plans = plans_of(reference(commit(), write(1), state={CHILD: {"data": {"n": 1}}}), process="lab").plans
     drawn = [random_plan(plans, Random(3), number) for number in (1, 1)]
     assert drawn[0] == drawn[1]
@@ -280,7 +278,7 @@ def test_a_random_plan_joins_two_or_three_and_is_the_same_for_the_same_seed() ->
     assert all(plan.same_end == all(one.same_end for one in plans if one.name in plan.name) for plan in many)
 
 
-def test_every_plan_fits_one_row_of_the_table_in_the_guide_and_every_row_has_a_plan() -> None:
+def test_every_plan_fits_one_row_of_the_guide_and_vice_versa() -> None:
     guide = (
         (Path(__file__).parents[4] / "testkit/docs/lab.md")
         .read_text()

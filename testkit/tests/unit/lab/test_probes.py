@@ -94,7 +94,7 @@ def test_a_rule_that_may_strike_acts_as_without_a_probe(fault: dict[str, Any]) -
     assert other.hits == one.hits != []
 
 
-def test_a_rule_that_is_removed_by_the_probe_of_another_leaves_the_same_line_alone() -> None:
+def test_rule_removed_by_another_rules_probe_does_not_affect_the_line() -> None:
     faults = Faults()
     handled = Rule(Match(), fault_of({"type": "lines", "do": "omit"}))
 

@@ -44,7 +44,7 @@ async def scenario(lab: Lab) -> None:
 REFERENCE = Plan(name="reference")
 
 
-def test_the_rest_until_a_run_has_converged_is_slept_through_in_one_step_at_any_moment() -> None:
+def test_remaining_rest_until_convergence_is_one_sleep_at_any_time() -> None:
     """A remainder from the rounding of floats is lost in the sum with the clock: the run would wait without end."""
     for milliseconds in range(0, 4_000_000, 997):
         last_write = milliseconds / 1000.0 / 3.0
@@ -132,7 +132,7 @@ def test_a_rule_strikes_where_the_plan_says_and_its_end_is_noted() -> None:
     assert "Refuse strikes" in done.timeline.text()
 
 
-def test_a_foreign_write_happens_before_the_process_gets_the_response_to_its_own() -> None:
+def test_foreign_write_happens_before_the_process_gets_its_own_response() -> None:
     act = Foreign(after=1, do="delete", resource="configmaps", namespace="lab", name="part-0")
     done, problems = replay(scenario, Plan(name="delete", foreign=(act,)))
     assert problems == []
@@ -144,7 +144,7 @@ def test_a_foreign_write_happens_before_the_process_gets_the_response_to_its_own
 
 
 @pytest.mark.parametrize("do", get_args(LeaseFault))
-def test_with_a_fault_of_the_lease_two_replicas_run_and_the_work_is_done(do: LeaseFault) -> None:
+def test_lease_faults_run_two_replicas_that_finish_the_work(do: LeaseFault) -> None:
     done, problems = replay(scenario, Plan(name=do, leases=(Lease(after=2, do=do),)))
     assert problems == []
     assert f"the lease: {do}" in done.timeline.text()
@@ -229,14 +229,12 @@ def refused_in(replica: int) -> Callable[[Lab], Awaitable[None]]:
     return plays
 
 
-def test_a_key_that_failed_again_and_again_before_the_lease_was_lost_is_forgiven_if_the_other_replica_succeeds() -> (
-    None
-):
+def test_repeated_failure_before_lease_loss_is_forgiven_if_other_replica_succeeds() -> None:
     done = run(refused_in(0), Plan(name="lost", leases=(Lease(after=24, do="lose"),)))
     assert done.problems == []
 
 
-def test_a_key_that_fails_again_and_again_in_the_replica_that_took_over_is_a_finding() -> None:
+def test_repeated_failure_in_the_replica_that_took_over_is_a_finding() -> None:
     done = run(refused_in(1), Plan(name="taken over", leases=(Lease(after=2, do="pause"),)))
     assert any("lab/one fails again and again" in problem for problem in done.problems), done.problems
 
@@ -319,7 +317,7 @@ def test_masked_parts_of_an_object_are_not_compared() -> None:
     assert "parts" in seen["spec"]
 
 
-def test_a_process_that_is_down_for_hours_is_started_again_at_that_time() -> None:
+def test_process_that_is_down_for_hours_starts_again_on_time() -> None:
     plan = Plan(name="down", crashes=(Crash(write=1, down=7200.0),))
     result = run(scenario, plan)
     assert result.problems == []
@@ -329,7 +327,7 @@ def test_a_process_that_is_down_for_hours_is_started_again_at_that_time() -> Non
     assert "is down for 7200 s" in result.timeline.text()
 
 
-def test_a_run_whose_clock_ends_is_compared_at_that_moment_although_it_never_rests() -> None:
+def test_run_with_a_clock_end_is_compared_then_without_rest() -> None:
     async def tick(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         ctx.status.draft.parts = (owner.status.parts or 0) + 1
         ctx.status.set_condition("Ready", True, "Ticking")
@@ -361,7 +359,7 @@ def test_a_run_keeps_what_the_scenario_declared_with_the_reasons() -> None:
     assert not [where for where in result.state if where.startswith("configmaps ")]
 
 
-def test_a_run_has_not_converged_while_the_process_is_down_after_the_end_of_the_scenario() -> None:
+def test_run_has_not_converged_while_the_process_is_down_at_end() -> None:
     last = len(run(scenario, REFERENCE).timeline.writes())
     result = run(scenario, Plan(name="down", crashes=(Crash(write=last, down=10800.0),)))
     assert result.problems == []
@@ -380,7 +378,7 @@ async def makes_parts_later(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcom
 
 
 @pytest.mark.parametrize("clock", [None, 900.0])
-def test_a_fault_at_a_write_after_the_end_of_the_scenario_is_waited_for_as_any_other(clock: float | None) -> None:
+def test_fault_at_a_write_after_the_scenario_end_is_awaited(clock: float | None) -> None:
     async def ends_early(lab: Lab) -> None:
         if clock is not None:
             lab.clock_ends(after=clock)
@@ -404,9 +402,7 @@ async def waits_for_its_peer(owner: Widget, ctx: kv.Context[Widget], never: thre
     return await make_parts(owner, ctx)
 
 
-def test_a_plan_under_which_a_thread_never_returns_is_cut_off_with_a_finding_that_names_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_plan_with_an_endless_thread_is_cut_off_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("konverge_testing.loop.MOST_WAITING", 0.05)
     never = threading.Event()
 
@@ -424,7 +420,7 @@ def test_a_plan_under_which_a_thread_never_returns_is_cut_off_with_a_finding_tha
     assert problems[0].startswith("the run hangs: threading.Event.wait did not return in ")
 
 
-def test_a_run_that_goes_on_without_an_end_is_cut_off_when_it_has_used_its_cpu_time() -> None:
+def test_endless_run_is_cut_off_when_its_cpu_time_is_used_up() -> None:
     async def waits_for_ever(lab: Lab) -> None:
         await lab.start(build)
         await lab.create(widget(parts=1))

@@ -30,7 +30,7 @@ def order(seed: int | None, tasks: int = 6) -> list[tuple[int, int]]:
     return steps
 
 
-def test_without_a_seed_tasks_step_in_the_order_in_which_they_became_ready() -> None:
+def test_without_a_seed_tasks_step_in_order_of_readiness() -> None:
     assert order(None) == [(number, step) for step in range(3) for number in range(6)]
 
 

@@ -16,7 +16,7 @@ def timeline(*texts: str) -> Timeline:
     return made
 
 
-def test_a_line_of_the_timeline_has_time_actor_action_and_number_of_the_write() -> None:
+def test_timeline_line_has_time_actor_action_and_write_number() -> None:
     entry = TimelineEntry(1.5, "write", "process", "apply jobs.batch lab/a", 3)
     assert str(entry) == "     1.500  write  process      apply jobs.batch lab/a #3"
     assert timeline("a", ".b").text() == "     0.000  write  process      a\n     1.000  commit process      .b #1\n"

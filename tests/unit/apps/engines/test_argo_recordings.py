@@ -43,7 +43,7 @@ def test_outputs_come_with_the_last_write_and_not_before() -> None:
         ("invalid", "invalid spec: template reference runbook.nosuch not found"),
     ],
 )
-def test_a_failure_is_explained_by_the_step_if_the_workflow_names_only_a_node(recording: str, message: str) -> None:
+def test_step_explains_a_failure_if_the_workflow_names_only_a_node(recording: str, message: str) -> None:
     assert played(recording).end.message == message
 
 

@@ -53,7 +53,7 @@ def seen(child: Json, found: Json | None, *, stops: bool = True) -> Observation:
     return HelmEngine().observe(asked, child, asked_to_cancel=stops, started=NOW, now=NOW)
 
 
-def test_an_instance_that_the_cache_shows_as_it_was_before_the_edit_was_not_changed_by_another_writer() -> None:
+def test_stale_instance_from_before_the_edit_is_not_a_foreign_change() -> None:
     assert seen(instance(1, "1.0.0"), None, stops=False).state is EngineState.ACCEPTED
     assert seen(instance(3, "1.0.0"), None, stops=False).reason == "SpecChanged"
 
@@ -90,9 +90,7 @@ FAILED_JUST_NOW = {"Released": ("False", "Helm upgrade failed", timedelta(0)), "
         *("repeats", "fails", "rolls back", "no chart", "just ended", "ended before"),
     ],
 )
-def test_an_upgrade_that_has_to_stop_waits_for_an_action_of_helm_and_for_nothing_else(
-    found: Json | None, left: timedelta | None
-) -> None:
+def test_stopping_upgrade_waits_only_for_a_helm_action(found: Json | None, left: timedelta | None) -> None:
     observation = seen(instance(), found)
     assert observation.state is (EngineState.CANCELLED if left is None else EngineState.ACCEPTED)
     assert observation.recheck_after == left

@@ -61,7 +61,7 @@ def job(settings: OperationSettings | None = None, **parameters: Any) -> dict[st
     return found
 
 
-def test_the_pods_of_a_command_keep_the_restricted_pod_security_standard_and_are_never_restarted() -> None:
+def test_command_pods_meet_the_restricted_standard_and_are_never_restarted() -> None:
     """The whole pod: an additional field would be a hole in the contract, so it fails here first."""
     assert job(command=["true"], args=["-v"], env={"A": "1"})["template"] == {
         "spec": {
@@ -115,7 +115,7 @@ def test_the_service_account_of_a_command_is_that_of_the_settings() -> None:
         ({}, OperationSettings(job_ttl=timedelta(seconds=1)), KEPT_AT_LEAST),
     ],
 )
-def test_a_finished_job_is_kept_for_a_day_or_as_asked_and_at_least_until_its_end_is_read(
+def test_finished_job_is_kept_as_configured_and_until_its_end_is_read(
     given: dict[str, Any], settings: OperationSettings | None, written: int
 ) -> None:
     spec = job(settings, **given)

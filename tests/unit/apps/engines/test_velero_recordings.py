@@ -46,14 +46,14 @@ def test_a_refused_backup_ends_without_a_completion_timestamp() -> None:
     assert played("backup-failed-validation", "Backup/bad-policy").end.state is EngineState.FAILED
 
 
-def test_a_backup_that_is_down_with_its_location_ends_without_a_completion_timestamp() -> None:
+def test_backup_that_fails_with_its_location_has_no_completion_timestamp() -> None:
     last = [line for line in lines("velero", "backup-location-down-during") if line.is_of("Backup/down-during")][-1]
     assert "completionTimestamp" not in last.object["status"]
     end = played("backup-location-down-during", "Backup/down-during").end
     assert "error putting object" in end.message
 
 
-def test_request_ids_that_differ_from_try_to_try_are_not_in_a_message() -> None:
+def test_request_ids_that_differ_between_attempts_are_not_in_a_message() -> None:
     end = played("restore-of-running-backup", "Restore/too-early").end
     assert "NoSuchKey" in end.message
     assert "RequestID" not in end.message
@@ -67,7 +67,7 @@ def test_a_second_backup_of_a_name_is_not_taken_for_the_first() -> None:
     assert "already exists in object storage" in second.end.message
 
 
-def test_a_backup_that_was_synced_back_is_another_object_with_the_same_labels() -> None:
+def test_backup_that_was_synced_back_is_another_object_with_equal_labels() -> None:
     made = [
         line.object
         for line in lines("velero", "backup-deleted-and-synced-back")
@@ -104,7 +104,7 @@ def test_a_running_backup_that_was_deleted_for_a_cancel_is_cancelled() -> None:
     assert played_.states() == [WAITS, RUNS, "Cancelled/UserCancelled"]
 
 
-def test_a_deleted_restore_runs_on_and_is_not_cancelled_before_it_is_gone() -> None:
+def test_deleted_restore_continues_and_is_not_cancelled_before_its_removal() -> None:
     played_ = played(
         "restore-deleted-while-in-progress",
         "Restore/restore-slow",
@@ -139,7 +139,7 @@ def test_warnings_do_not_fail_a_restore_and_are_among_its_outputs() -> None:
     assert (skipped.outputs["warnings"], updated.outputs.get("warnings")) == ("2", None)
 
 
-def test_a_backup_beside_one_with_days_in_its_ttl_waits_and_says_why() -> None:
+def test_backup_beside_a_backup_with_days_in_its_ttl_waits_with_reason() -> None:
     stuck = next(line for line in lines("velero", "backup-ttl-30d") if line.is_of("Backup/good-1"))
     seen = played("backup-ttl-30d", "Backup/good-1").until_end()
     assert seen[0].observation.state is EngineState.ACCEPTED
@@ -147,7 +147,7 @@ def test_a_backup_beside_one_with_days_in_its_ttl_waits_and_says_why() -> None:
     assert "Go duration" not in seen[0].observation.message
 
 
-def test_nothing_changes_while_the_server_is_down_and_what_ran_has_failed_after_it() -> None:
+def test_nothing_changes_while_the_server_is_down_and_running_backups_fail_afterwards() -> None:
     recorded = lines("velero", "server-killed-backup")
     killed, started = (next(line.at for line in recorded if word in line.step) for word in ("kill -9", "start the"))
     between = [line for line in recorded if killed < line.at < started and line.type == "MODIFIED"]
@@ -195,7 +195,7 @@ def test_an_end_of_a_cancelled_operation_is_the_real_one() -> None:
     assert failed.end.state is EngineState.FAILED
 
 
-def test_a_phase_that_this_version_does_not_know_does_not_count_as_an_end() -> None:
+def test_phase_unknown_to_this_version_does_not_count_as_an_end() -> None:
     found = VeleroEngine().observe(
         request_of(), {"status": {"phase": "Verifying"}}, asked_to_cancel=False, started=MADE, now=MADE
     )

@@ -59,7 +59,7 @@ def rendered(request: EngineRequest) -> Json:
     return found.object.to_dict()
 
 
-def test_a_location_whose_validation_has_no_readable_time_shows_no_sign_of_the_server() -> None:
+def test_location_without_a_readable_validation_time_is_not_a_sign_of_life() -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
     location = {"spec": {}, "status": {"phase": "Available", "lastValidationTime": "yesterday"}}
     request = replace(request_of(related={LOCATION: location}), written=now - timedelta(days=1))
@@ -68,7 +68,7 @@ def test_a_location_whose_validation_has_no_readable_time_shows_no_sign_of_the_s
     assert seen.reason == RunningReason.ENGINE_SILENT
 
 
-def test_a_backup_stands_in_the_namespace_of_velero_under_the_uid_of_the_operation() -> None:
+def test_backup_is_in_the_velero_namespace_under_the_operations_uid() -> None:
     made = rendered(request_of(related={LOCATION: AVAILABLE}))
     assert (made["metadata"]["namespace"], made["metadata"]["name"]) == ("velero", "op-uid-1")
     assert made["spec"] == {"includedNamespaces": ["team"], "storageLocation": "default"}

@@ -28,7 +28,7 @@ def after(recording: str, token: str, step: str) -> list[str]:
     return [str(entry) for place, entry in enumerate(seen) if place == 0 or str(entry) != str(seen[place - 1])]
 
 
-def test_a_run_is_not_taken_for_done_by_what_the_run_before_left() -> None:
+def test_leftovers_of_the_previous_run_do_not_complete_a_run() -> None:
     assert after("source-completes", "t2", "set trigger.manual t2")[:3] == SUCCEEDED
     left = [line.object for line in lines("volsync", "source-completes") if line.is_of(SOURCE)]
     stale = next(made for made in left if made["spec"]["trigger"]["manual"] == "t2")
@@ -62,7 +62,7 @@ def test_a_run_is_credited_to_the_token_of_its_end_alone() -> None:
     ]
 
 
-def test_the_success_that_the_first_run_left_is_not_that_of_the_second() -> None:
+def test_success_of_the_first_run_does_not_complete_the_second() -> None:
     assert after("source-mover-fails", "t2", "set trigger.manual t2") == [WAITS, RUNS]
 
 
@@ -174,7 +174,7 @@ def test_a_run_whose_mover_fails_is_given_up_and_stopped() -> None:
     assert observed(child, MADE, retrySeconds=0).state is EngineState.FAILED
 
 
-def test_a_run_that_begins_in_the_future_is_given_up_by_the_time_since_its_operation_started() -> None:
+def test_run_that_begins_in_the_future_times_out_since_operation_start() -> None:
     """The clock of the process is behind that of VolSync."""
     child = {
         "metadata": {"name": "op-t1"},

@@ -193,7 +193,7 @@ async def test_a_failure_gets_no_answer_if_the_webhook_says_fail(
 
 
 @pytest.mark.parametrize(("handler", "words", "panics"), FAILURES)
-async def test_a_failure_lets_the_write_pass_with_a_warning_where_the_webhook_says_ignore(
+async def test_webhook_failure_admits_the_write_with_a_warning_under_policy_ignore(
     handler: Any, words: str, panics: int, logs: list[Any]
 ) -> None:
     metrics = Metrics()
@@ -218,7 +218,7 @@ async def test_a_half_made_change_of_a_failed_handler_is_not_kept(logs: list[Any
 
 
 @pytest.mark.parametrize(("timeout", "limit"), [("", 9.0), ("5s", 4.5), ("30s", 9.0), ("nonsense", 9.0)])
-async def test_the_time_is_the_servers_less_a_tenth_and_at_most_what_is_declared(
+async def test_time_limit_is_nine_tenths_of_the_servers_and_at_most_declared(
     timeout: str, limit: float, logs: list[Any]
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -251,7 +251,7 @@ async def never(_: Any) -> kv.Allow:
     raise AssertionError("it was asked")
 
 
-async def test_an_odd_object_passes_a_mutating_webhook_to_be_refused_by_its_schema() -> None:
+async def test_malformed_object_passes_a_mutating_webhook_and_its_schema_refuses_it() -> None:
     assert response(await ask(MUTATING.handled_by(never), review(ODD))) == {"allowed": True}
 
 

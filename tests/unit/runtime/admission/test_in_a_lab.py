@@ -127,7 +127,7 @@ async def test_a_webhook_that_ignores_failures_lets_the_write_pass(lab: Lab, log
     assert [line["event"] for line in logs if line["event"] == "a webhook failed"] == ["a webhook failed"]
 
 
-async def test_the_policy_of_the_stored_configuration_rules_where_the_webhook_gives_no_answer(lab: Lab) -> None:
+async def test_stored_failure_policy_applies_if_the_webhook_does_not_respond(lab: Lab) -> None:
     lab.expects(ValueError, "a bug")
     await lab.start(build_of(VALIDATING.handled_by(fails)))
     found = await lab.client.get(CONFIGURATION, f"lab-{lab.namespace}")
@@ -193,7 +193,7 @@ async def test_two_replicas_answer_under_one_name(lab: Lab) -> None:
     assert (await lab.create(widget())).name == "one"
 
 
-async def test_the_cache_of_a_kind_that_is_not_served_makes_the_webhooks_unready_alone(lab: Lab) -> None:
+async def test_cache_of_an_unserved_kind_affects_only_webhook_readiness(lab: Lab) -> None:
     lab.expects(TimeoutError)
     gone = kv.kind("gone.example.com/v1", "Gone")
     other = MUTATING.handled_by(marked)

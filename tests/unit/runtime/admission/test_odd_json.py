@@ -95,9 +95,7 @@ def test_at_no_depth_is_a_trace_logged(webhook: kv.Webhook[Any], levels: int, li
 
 
 @pytest.mark.parametrize("webhook", WEBHOOKS)
-def test_a_deep_object_that_is_stored_can_be_made_flatter_and_lose_its_finalizers(
-    webhook: kv.Webhook[Any], logs: list[Any]
-) -> None:
+def test_deep_stored_object_can_be_flattened_and_lose_its_finalizers(webhook: kv.Webhook[Any], logs: list[Any]) -> None:
     deep = nested(5_000)
     for new, old in ((widget("1"), widget(deep)), (widget(deep, DELETING), widget(deep, DELETING))):
         response = ask(webhook, review(new, old))

@@ -299,7 +299,7 @@ def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("newest", "agreed"), [(ssl.TLSVersion.TLSv1_2, "TLSv1.2"), (ssl.TLSVersion.TLSv1_3, "TLSv1.3")]
 )
-def test_tls_1_3_is_agreed_on_where_the_caller_knows_it_and_1_2_otherwise(
+def test_server_negotiates_tls_1_3_if_supported_and_1_2_otherwise(
     tmp_path: Path, newest: ssl.TLSVersion, agreed: str
 ) -> None:
     world = World(tmp_path, yes)

@@ -136,7 +136,7 @@ def test_names_that_are_not_given_follow_from_the_managers() -> None:
     assert elsewhere.client_config("/x") == {"url": "https://127.0.0.1:9443/base/x"}
 
 
-def test_nothing_that_leads_to_the_webhooks_is_an_error_when_it_is_needed() -> None:
+def test_webhook_configuration_without_an_address_is_an_error() -> None:
     manager = kv.Manager("shop")
     manager.add(VALIDATING.handled_by(yes))
     with pytest.raises(UsageError, match=r"webhooks\.service"):

@@ -69,7 +69,7 @@ def test_a_free_lease_is_taken_at_once(record: LeaseRecord) -> None:
     assert isinstance(found.next_step(100.0, NOON), Update)
 
 
-def test_each_renewal_by_the_holder_starts_the_wait_anew_and_a_change_of_labels_does_not() -> None:
+def test_holder_renewal_restarts_the_wait_and_a_label_change_does_not() -> None:
     found = candidate()
     found.observe(SeenLease("7", HELD), 100.0)
     found.observe(SeenLease("8", HELD), 110.0)
@@ -86,7 +86,7 @@ def test_an_older_state_of_the_lease_is_ignored() -> None:
     assert not found.absent
 
 
-def test_a_deleted_lease_is_waited_out_by_others_and_created_again_by_its_holder() -> None:
+def test_deleted_lease_is_waited_out_by_others_and_recreated_by_its_holder() -> None:
     other = candidate()
     other.observe(SeenLease("7", HELD), 100.0)
     other.observe_absence()
@@ -126,7 +126,7 @@ def test_a_take_over_whose_response_was_lost_is_recognised_and_renewed() -> None
     assert renewal.record.same_term(step.record)
 
 
-def test_a_take_over_whose_response_was_lost_is_forgotten_if_another_took_the_lease() -> None:
+def test_takeover_with_a_lost_response_is_dropped_if_another_leads() -> None:
     found = candidate()
     step = found.next_step(100.0, NOON)
     assert isinstance(step, Create)
@@ -136,7 +136,7 @@ def test_a_take_over_whose_response_was_lost_is_forgotten_if_another_took_the_le
     assert not found.leads
 
 
-def test_a_response_that_comes_after_another_holder_was_seen_does_not_make_a_leader() -> None:
+def test_late_response_after_another_holder_was_seen_elects_no_leader() -> None:
     found = candidate()
     step = found.next_step(100.0, NOON)
     assert isinstance(step, Create)
@@ -184,7 +184,7 @@ def test_a_lease_with_the_greatest_number_of_transitions_can_still_be_taken() ->
 
 
 @pytest.mark.parametrize("name", ["my operator", "Shop", "a" * 254])
-def test_a_manager_whose_name_no_lease_can_have_gets_an_error_that_says_to_set_one(name: str) -> None:
+def test_manager_name_that_no_lease_can_have_is_an_error_with_remedy(name: str) -> None:
     with pytest.raises(UsageError, match=r"set election\.name"):
         ElectionSettings(enabled=True).lease_of(name)
 
@@ -216,6 +216,6 @@ def test_a_record_survives_its_form_in_the_api() -> None:
     ],
     ids=lambda given: str(given)[:40],
 )
-def test_settings_with_which_two_replicas_could_write_or_none_could_lead_are_refused(times: dict[str, Any]) -> None:
+def test_settings_that_permit_two_writers_or_no_leader_are_refused(times: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="election"):
         ElectionSettings(**times)

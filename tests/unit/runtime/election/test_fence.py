@@ -75,7 +75,7 @@ async def test_a_write_behind_the_fence_sends_nothing_and_a_read_goes_on(size: i
         assert (await client.apply(CONFIG_MAP, CONFIG_MAP.new("a", "web").data)).name == "a"
 
 
-async def test_the_rest_of_a_large_write_that_waits_in_the_process_is_not_sent_behind_the_fence() -> None:
+async def test_rest_of_a_large_buffered_write_is_not_sent_after_the_fence() -> None:
     size = 40_000_000
     server, fence = SlowServer(), LeaseFence(asyncio.get_running_loop().time)
     settings = ClientSettings(attempts=1)
@@ -97,7 +97,7 @@ async def test_the_rest_of_a_large_write_that_waits_in_the_process_is_not_sent_b
 
 
 @pytest.mark.parametrize("sockets", [True, False], ids=["sockets", "in memory"])
-async def test_closing_a_fenced_client_leaves_the_one_that_it_was_made_of_open(sockets: bool) -> None:
+async def test_closing_a_fenced_client_leaves_its_base_client_open(sockets: bool) -> None:
     fence = LeaseFence(asyncio.get_running_loop().time)
     fence.extend(float("inf"))
     async with SlowServer().serve() as url, ApiServer() as server:

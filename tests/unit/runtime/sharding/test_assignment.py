@@ -45,7 +45,7 @@ HERE, MOVING, THERE, NEW = Assignment("a"), Assignment("a", "b"), Assignment("b"
     ],
 )
 @pytest.mark.parametrize("lost", [False, True], ids=["stamped", "whose stamp was removed by hand"])
-def test_an_object_is_assigned_by_its_owner_and_by_the_member_that_should_own_it(
+def test_assignment_depends_on_the_owner_and_the_intended_member(
     present: Assignment, desired: str, owner: str, state: MemberState, wanted: Assignment, lost: bool
 ) -> None:
     stamp = Stamp(owner, 7)

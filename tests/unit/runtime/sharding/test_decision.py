@@ -95,7 +95,7 @@ def test_an_object_that_this_member_holds(why: str, change: dict[str, Any], acti
         ("the first owner has it back", Stamp("a", 7), Stamp("b", 9), Stamp("a", 12), None),
     ],
 )
-def test_the_owner_before_counts_until_it_has_the_object_or_gave_it_back(
+def test_former_owner_counts_until_it_owns_or_releases_the_object(
     why: str, former: Stamp | None, old: Stamp | None, new: Stamp | None, after: Stamp | None
 ) -> None:
     assert former_after(former, old, new) == after, why

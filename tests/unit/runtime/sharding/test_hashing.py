@@ -27,9 +27,7 @@ def test_each_member_has_its_share_within_five_percent(count: int) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(3, 4), (4, 3), (10, 11)])
-def test_no_more_keys_move_than_must_and_only_to_the_one_that_joined_or_from_the_one_that_left(
-    before: int, after: int
-) -> None:
+def test_only_keys_of_the_joined_or_departed_member_move(before: int, after: int) -> None:
     changed = members(max(before, after))[-1]
     moved = 0
     for key in KEYS:
@@ -45,7 +43,7 @@ def test_without_a_member_a_key_has_no_owner() -> None:
 
 
 @pytest.mark.parametrize("remembered", [0, 1, 7, 1000])
-def test_an_owner_that_is_remembered_is_the_one_that_the_hash_gives_however_few_are(remembered: int) -> None:
+def test_cached_owner_equals_the_hash_owner_for_any_cache_size(remembered: int) -> None:
     found = Rendezvous(members(5), remembered=remembered)
     asked = [_RANDOM.choice(KEYS[:50]) for _ in range(500)]
     assert [found.owner_of(key) for key in asked] == [owner_of(key, members(5)) for key in asked]

@@ -29,7 +29,7 @@ def renewed(number: int) -> LeaseRecord:
     return LeaseRecord("a_1", 15, HELD.acquired, f"renewal {number}", 1)
 
 
-def test_a_member_expires_after_one_duration_keeps_its_place_and_is_dead_after_two() -> None:
+def test_member_expires_after_one_duration_and_is_dead_after_two() -> None:
     found = ring("a", "b")
     for now, state in ((14.9, "ready"), (15.0, "expired"), (29.9, "expired"), (30.0, "dead")):
         found.observe_all({"a": MemberLease(HELD), "b": MemberLease(renewed(int(now)))}, asked=now, now=now)
@@ -37,7 +37,7 @@ def test_a_member_expires_after_one_duration_keeps_its_place_and_is_dead_after_t
         assert found.live(now) == (("a", "b") if state != "dead" else ("b",))
 
 
-def test_a_member_is_judged_when_its_lease_was_asked_for_and_not_while_nothing_comes() -> None:
+def test_member_expires_only_by_requested_leases_and_not_by_silence() -> None:
     found = ring("a")
     assert found.live(1000.0) == ("a",)
     assert found.state_of("a") is MemberState.READY
@@ -53,7 +53,7 @@ def test_a_late_event_that_shows_no_renewal_makes_no_member_dead() -> None:
 
 
 @pytest.mark.parametrize("duration", [0, 1, 14])
-def test_a_duration_that_was_shortened_by_hand_makes_a_member_dead_no_sooner(duration: int) -> None:
+def test_duration_shortened_by_hand_does_not_hasten_a_members_death(duration: int) -> None:
     found = ring("a")
     edited = LeaseRecord("a_1", duration, HELD.acquired, HELD.renewed, 1)
     found.observe("a", MemberLease(edited), 1.0)
@@ -70,7 +70,7 @@ def test_a_dead_member_stays_dead_whatever_its_lease_says_later() -> None:
     assert found.live(100.0) == ()
 
 
-def test_a_released_member_is_gone_at_once_and_a_draining_one_takes_nothing_but_keeps_what_it_has() -> None:
+def test_released_member_leaves_at_once_and_draining_member_only_keeps_objects() -> None:
     found = ring("a", "b")
     found.observe("a", MemberLease(renewed(1), draining=True), 5.0)
     assert (found.state_of("a"), found.live(5.0)) == (MemberState.DRAINING, ("b",))
@@ -86,7 +86,7 @@ def test_a_deleted_lease_makes_a_member_dead_only_after_two_durations() -> None:
     assert found.state_of("a") is MemberState.DEAD
 
 
-def test_a_name_without_a_lease_is_absent_after_two_durations_and_a_list() -> None:
+def test_name_without_a_lease_is_absent_after_two_durations_and_a_list() -> None:
     found = ring("a")
     assert found.await_absence(100.0)
     assert found.absence_due(100.0) == 130.0
@@ -98,7 +98,7 @@ def test_a_name_without_a_lease_is_absent_after_two_durations_and_a_list() -> No
     assert found.state_of("x") is MemberState.UNKNOWN
 
 
-def test_a_name_whose_lease_is_seen_is_not_absent_and_joins_as_any_other() -> None:
+def test_name_with_a_seen_lease_is_not_absent_and_joins_normally() -> None:
     found = ring("a")
     found.await_absence(100.0)
     found.observe("x", MemberLease(HELD), 101.0)
@@ -107,7 +107,7 @@ def test_a_name_whose_lease_is_seen_is_not_absent_and_joins_as_any_other() -> No
     assert found.live(130.0) == ("a", "x")
 
 
-def test_any_number_of_unknown_names_costs_no_memory_and_one_list_each_retry() -> None:
+def test_unknown_names_cost_no_memory_and_one_list_per_retry() -> None:
     found = ring()
     asked, now = [], 100.0
     for number in range(20_000):
@@ -175,7 +175,7 @@ def test_the_lease_of_a_member_that_is_long_gone_is_outdated() -> None:
 
 
 @pytest.mark.parametrize("changed", [0.1, 0.7, 1000.3, 4711.9])
-def test_a_look_at_the_moment_when_it_is_due_settles_the_state_whatever_the_rounding(changed: float) -> None:
+def test_check_at_its_due_time_settles_the_state_despite_rounding(changed: float) -> None:
     found = Membership(SETTINGS)
     found.observe("a", MemberLease(HELD), changed, initial=True)
     for state in (MemberState.EXPIRED, MemberState.DEAD):
@@ -188,9 +188,7 @@ def test_a_look_at_the_moment_when_it_is_due_settles_the_state_whatever_the_roun
     ("apart", "count", "counted"),
     [(0.0, 1, 3.0), (2.0, 2, 5.0), (2.0, 3, 7.0), (2.0, 40, 15.0), (0.5, 100, 15.0), (4.0, 40, 3.0)],
 )
-def test_members_that_join_again_and_again_put_off_the_count_for_five_join_times_at_most(
-    apart: float, count: int, counted: float
-) -> None:
+def test_repeated_joins_delay_the_count_by_five_join_times_at_most(apart: float, count: int, counted: float) -> None:
     found, joined, now = Membership(SETTINGS), 0, 0.0
     while True:
         if joined < count and now >= joined * apart:
@@ -212,7 +210,7 @@ def test_the_longest_wait_begins_anew_with_the_first_member_after_a_count() -> N
     assert found.live(117.0) == ("a", "b", "c")
 
 
-def test_the_longest_wait_begins_anew_after_a_member_left_which_counts_all_at_once() -> None:
+def test_longest_wait_restarts_after_a_member_left_and_all_were_counted() -> None:
     found = ring("a", "b")
     found.observe("c", MemberLease(HELD), 100.0)
     found.observe("b", MemberLease(RELEASED), 102.0)
@@ -224,7 +222,7 @@ def test_the_longest_wait_begins_anew_after_a_member_left_which_counts_all_at_on
 NEWCOMER = MemberLease(HELD, joined=False, stops_after=10)
 
 
-def test_a_newcomer_is_counted_when_its_lease_shows_that_it_has_judged_all_others() -> None:
+def test_newcomer_counts_once_its_lease_shows_its_judgement_of_all_others() -> None:
     found = ring("a")
     found.observe("b", NEWCOMER, 100.0)
     assert found.live(120.0) == ("a",)
@@ -232,7 +230,7 @@ def test_a_newcomer_is_counted_when_its_lease_shows_that_it_has_judged_all_other
     assert (found.live(122.9), found.live(123.0)) == (("a",), ("a", "b"))
 
 
-def test_a_member_that_has_joined_stays_so_and_knows_that_its_mark_was_removed() -> None:
+def test_joined_member_stays_joined_and_detects_removal_of_its_mark() -> None:
     found = ring("a")
     found.observe("b", replace(NEWCOMER, joined=True), 100.0)
     assert found.live(103.0) == ("a", "b")
@@ -250,15 +248,13 @@ def test_a_member_that_has_joined_stays_so_and_knows_that_its_mark_was_removed()
         pytest.param(MemberLease(HELD), False, id="unchanged"),
     ],
 )
-def test_a_newcomer_has_judged_a_member_that_has_renewed_or_released_its_lease(
-    lease: MemberLease, judged: bool
-) -> None:
+def test_newcomer_has_judged_a_member_that_renewed_or_released_its_lease(lease: MemberLease, judged: bool) -> None:
     found = ring("a")
     found.observe("a", lease, 3.0)
     assert found.has_judged_all() is judged
 
 
-def test_a_newcomer_waits_for_no_other_newcomer_and_for_no_member_that_came_after_it() -> None:
+def test_newcomer_waits_for_no_other_newcomer_or_later_member() -> None:
     found = Membership(SETTINGS)
     found.observe("a", NEWCOMER, 0.0, initial=True)
     found.observe("b", MemberLease(HELD), 1.0)
@@ -275,9 +271,7 @@ def test_a_newcomer_waits_for_no_other_newcomer_and_for_no_member_that_came_afte
         pytest.param(MemberLease(HELD), 30.0, id="a version that does not show when it stops"),
     ],
 )
-def test_a_lease_that_was_never_seen_to_change_is_dead_after_twice_the_time_in_which_its_holder_stops(
-    lease: MemberLease, dead_at: float
-) -> None:
+def test_unchanged_lease_is_dead_after_twice_the_stop_time_of_its_holder(lease: MemberLease, dead_at: float) -> None:
     found = Membership(SETTINGS)
     found.observe("a", lease, 0.0, initial=True)
     assert not found.has_judged_all()
@@ -297,7 +291,7 @@ def test_a_lease_that_was_seen_to_change_is_dead_after_two_durations() -> None:
         assert found.state_of("a") is state
 
 
-def test_a_lease_that_is_older_than_the_last_one_does_not_count_as_a_renewal() -> None:
+def test_lease_older_than_the_last_seen_is_not_a_renewal() -> None:
     found = Membership(SETTINGS)
     found.observe("a", MemberLease(renewed(2), version="12"), 0.0, initial=True)
     found.observe("a", MemberLease(renewed(1), version="11"), 1.0)
@@ -306,7 +300,7 @@ def test_a_lease_that_is_older_than_the_last_one_does_not_count_as_a_renewal() -
     assert found.has_judged_all()
 
 
-def test_a_dead_member_is_reported_until_its_lease_names_no_holder_and_remembered_after_its_deletion() -> None:
+def test_dead_member_is_reported_until_release_and_remembered_after_lease_deletion() -> None:
     found = ring("a")
     found.observe_all({"a": MemberLease(HELD, version="7")}, asked=30.0, now=30.0)
     assert found.unreleased() == {"a": MemberLease(HELD, version="7")}
@@ -320,7 +314,7 @@ def test_a_dead_member_is_reported_until_its_lease_names_no_holder_and_remembere
     assert found.state_of("a") is MemberState.UNKNOWN
 
 
-def test_a_lease_that_is_deleted_before_its_member_is_gone_is_judged_as_unchanged() -> None:
+def test_lease_deleted_while_its_member_lives_is_judged_as_unchanged() -> None:
     found = ring("a")
     found.note_deletion("a")
     assert found.state_of("a") is MemberState.READY
@@ -329,7 +323,7 @@ def test_a_lease_that_is_deleted_before_its_member_is_gone_is_judged_as_unchange
 
 
 @pytest.mark.parametrize(("other", "alone"), [(MemberLease(HELD), False), (MemberLease(RELEASED), True)])
-def test_a_member_is_alone_if_all_others_are_gone_and_is_counted_at_once_then(other: MemberLease, alone: bool) -> None:
+def test_newcomer_counts_at_once_if_all_other_members_left(other: MemberLease, alone: bool) -> None:
     found = Membership(SETTINGS)
     found.observe("a", other, 0.0, initial=True)
     found.observe("b", NEWCOMER, 1.0)

@@ -36,9 +36,7 @@ def test_no_two_members_reconcile_an_object_at_once_and_epochs_increase(model: M
         ),
     ],
 )
-def test_with_two_objects_no_two_members_reconcile_one_at_once_and_each_is_in_a_state_that_it_can_reach_alone(
-    model: Model, at_least: int
-) -> None:
+def test_search_of_two_objects_finds_no_overlap_and_no_new_object_state(model: Model, at_least: int) -> None:
     """So a search of one object covers any number of objects with these faults and writes among them."""
     found = search_all(model, limit=4_000_000)
     assert found.states > at_least
@@ -69,7 +67,7 @@ LABELS = Model(members=2, labels=True, writes=6, faults=1)
         pytest.param(replace(LABELS, members=3, writes=4), 10_000, id="three members"),
     ],
 )
-def test_with_labels_of_a_coordinator_no_two_members_reconcile_an_object_at_once(model: Model, at_least: int) -> None:
+def test_with_coordinator_labels_no_two_members_reconcile_an_object_at_once(model: Model, at_least: int) -> None:
     assert search_all(model).states > at_least
 
 
@@ -90,7 +88,7 @@ def test_the_search_with_labels_finds_a_mistake_in_the_protocol(mistake: dict[st
         search_all(replace(LABELS, **mistake))
 
 
-def test_the_search_of_states_that_are_not_alike_finds_a_third_of_those_that_the_plain_search_finds_or_fewer() -> None:
+def test_search_without_symmetric_states_visits_at_most_a_third() -> None:
     model = Model(members=3, writes=1, faults=1)
     assert search_all(model).states * 3 < search(model) <= search_all(model).states * 6
 

@@ -49,9 +49,7 @@ def test_no_object_waits_longer_than_30_seconds_however_often_one_replica_crashe
         ),
     ],
 )
-def test_no_two_members_reconcile_an_object_at_once_though_one_starts_after_a_crash(
-    model: Model, at_least: int
-) -> None:
+def test_no_object_has_two_reconciles_at_once_after_a_crash_restart(model: Model, at_least: int) -> None:
     assert search(model) > at_least
 
 

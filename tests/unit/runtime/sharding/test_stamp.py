@@ -59,7 +59,7 @@ def test_a_stamp_is_a_member_and_an_epoch_below_the_version(text: str, stamp: St
     ],
     ids=lambda owner: owner[:40],
 )
-def test_a_stamp_of_a_name_that_no_member_of_the_ring_has_is_none(owner: str) -> None:
+def test_stamp_of_a_name_outside_the_ring_counts_as_none(owner: str) -> None:
     assert read_stamp({NAME: f"{owner}/7"}, NAME, "99") is None
 
 
@@ -73,19 +73,19 @@ def test_the_stamp_of_every_member_is_read_by_its_ring(ring: str, host: str, bit
     assert read_stamp({annotation_of(ring): f"{member}/7"}, annotation_of(ring), "99") == Stamp(member, 7)
 
 
-def test_an_object_without_annotations_has_no_stamp_and_each_ring_has_its_own() -> None:
+def test_object_without_annotations_has_no_stamp_and_rings_have_separate_stamps() -> None:
     assert read_stamp(None, NAME, "99") is None
     assert read_stamp({annotation_of("other"): f"{MEMBER}/7"}, NAME, "99") is None
 
 
-def test_the_epoch_after_a_stamp_that_was_removed_is_greater_than_all_before() -> None:
+def test_epoch_after_a_removed_stamp_is_greater_than_all_before() -> None:
     first = next_epoch(None, "100")  # at version 100; the write results in 101
     moved = next_epoch(Stamp("a", first), "101")
     removed = next_epoch(None, "103")
     assert first < moved < removed
 
 
-def test_the_epoch_after_a_stamp_that_was_forged_is_greater_than_all_before() -> None:
+def test_epoch_after_a_forged_stamp_is_greater_than_all_before() -> None:
     first = next_epoch(None, "100")
     assert first < next_epoch(Stamp("nobody", 1), "103")
 

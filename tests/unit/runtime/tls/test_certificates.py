@@ -96,7 +96,7 @@ def test_the_younger_authority_signs_once_it_has_been_trusted_for_a_while(first:
     assert later.trusted == followed.trusted
 
 
-def test_an_authority_that_has_expired_is_no_longer_trusted_when_the_next_comes(first: Material) -> None:
+def test_expired_authority_is_dropped_when_its_successor_arrives(first: Material) -> None:
     material = at_the_end(first, 601)
     for days in range(602, 1300, 20):
         material = due(material, days)

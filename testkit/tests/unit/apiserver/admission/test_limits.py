@@ -83,7 +83,7 @@ def test_an_object_under_deletion_is_admitted() -> None:
     assert limited(_call(TWO_GI, "UPDATE", CLAIMS, old={"metadata": {}}))
 
 
-def test_of_several_limit_ranges_the_first_by_name_gives_the_default_and_the_last_note_stays() -> None:
+def test_first_limit_range_sets_the_default_and_last_sets_the_note() -> None:
     call = _call(_pod())
     first = _range("a", {"type": "Container", "default": {"cpu": "1"}})
     second = _range("b", {"type": "Container", "default": {"cpu": "2", "memory": "1Gi"}})

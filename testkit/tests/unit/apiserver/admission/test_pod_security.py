@@ -73,7 +73,7 @@ async def test_an_ephemeral_container_is_checked_when_it_is_added() -> None:
     assert found.endswith('privileged (container "e" must not set securityContext.privileged=true)')
 
 
-async def test_an_update_that_changes_no_image_passes_a_level_that_the_pod_violates() -> None:
+async def test_update_without_an_image_change_passes_a_violated_pod_security_level() -> None:
     old, new = _pod(hostPID=True), _pod(hostPID=True, metadata={"labels": {"a": "b"}})
     assert await _refusal(_namespace(enforce="baseline"), new, old) == ""
     other = _pod(hostPID=True, containers=[{"name": "c", "image": "other"}])
@@ -85,7 +85,7 @@ async def test_subresources_that_write_no_pod_spec_are_not_checked(subresource: 
     assert await _refusal(_namespace(enforce="restricted"), _pod(hostPID=True), subresource=subresource) == ""
 
 
-async def test_pods_of_one_controller_are_checked_after_those_of_others_and_three_thousand_at_most() -> None:
+async def test_pods_sharing_a_controller_are_checked_last_and_at_most_3000_pods() -> None:
     owner = [{"kind": "ReplicaSet", "name": "r", "uid": "1", "controller": True, "apiVersion": "apps/v1"}]
     pods = [_pod(f"owned-{number:04}", metadata={"ownerReferences": owner}, hostPID=True) for number in range(3001)]
     pods.append(_pod("z-alone", hostIPC=True))

@@ -100,9 +100,7 @@ async def test_a_webhook_over_https_gets_the_review_of_a_real_server(case: Data)
         ("", "/?timeout=10s"),
     ],
 )
-async def test_a_webhook_is_called_at_its_cleaned_path_with_its_own_certificate_as_the_ca_bundle(
-    path: str, target: str
-) -> None:
+async def test_webhook_at_its_cleaned_path_may_have_its_certificate_as_ca_bundle(path: str, target: str) -> None:
     """The response of kube-apiserver 1.36 for a serving certificate of an unknown authority."""
     serving = trustme.CA().issue_cert("127.0.0.1")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

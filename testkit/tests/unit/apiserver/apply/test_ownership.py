@@ -91,7 +91,7 @@ def test_an_object_that_does_not_fit_its_schema_has_no_owners() -> None:
     assert updated(live, broken)["metadata"]["managedFields"] is None
 
 
-def test_an_apply_to_a_live_object_that_does_not_fit_is_a_500_with_the_reason() -> None:
+def test_apply_to_an_invalid_live_object_is_a_500_with_reason() -> None:
     live = {
         **widget(parts=[{"value": 1}]),
         "metadata": {"name": "w", "managedFields": applied(None, widget(color="red"))["metadata"]["managedFields"]},
@@ -183,7 +183,7 @@ def test_a_live_object_with_senseless_owners_cannot_be_applied_to() -> None:
     assert refused.value.code == 500
 
 
-def test_a_create_by_apply_is_refused_for_another_kind_than_the_given_one() -> None:
+def test_create_by_apply_is_refused_for_a_different_kind() -> None:
     with pytest.raises(StatusError) as refused:
         applied(None, {**widget(), "kind": "Gadget"}, kind="Widget")
     assert (refused.value.code, refused.value.message) == (400, f"invalid object type: {V1}, Kind=Gadget")

@@ -71,7 +71,7 @@ def test_an_update_that_adds_rights_is_an_escalation() -> None:
         _escalate(large, small)
 
 
-def test_an_update_that_changes_no_rights_of_an_unheld_role_is_still_refused() -> None:
+def test_update_of_an_unheld_role_is_refused_even_without_rule_changes() -> None:
     large = role("r", rule("core", "secrets", "get"))
     labelled = role("r", rule("core", "secrets", "get"), metadata={"labels": {"a": "b"}})
     with pytest.raises(StatusError, match="not currently held"):

@@ -57,7 +57,7 @@ def test_a_request_is_allowed_or_refused_as_by_a_real_server(rbac: auth.Rbac, ca
 @pytest.mark.parametrize(
     "case", RECORDED["escalations"], ids=lambda case: f"{case['user']} {case['body']['metadata']['name']}"
 )
-def test_a_role_or_binding_beyond_the_own_rights_is_refused_in_the_same_words(rbac: auth.Rbac, case: Data) -> None:
+def test_role_or_binding_beyond_own_rights_gets_the_recorded_error(rbac: auth.Rbac, case: Data) -> None:
     namespace = case["body"]["metadata"].get("namespace", "")
     new, user = case["body"], _user(case)
     _, refused = _outcome(lambda: auth.require_no_escalation(rbac, user, case["plural"], namespace, new, None))

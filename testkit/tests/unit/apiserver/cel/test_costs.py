@@ -62,7 +62,7 @@ def dear(items: int, rules: int = 1) -> dict[str, Any]:
     return {"type": "array", "maxItems": items, "items": {"type": "integer", "x-kubernetes-validations": several}}
 
 
-def test_a_rule_over_the_limit_is_refused_unless_its_schema_is_stored_already() -> None:
+def test_rule_over_the_cost_limit_is_refused_unless_already_stored() -> None:
     schema = {"a": dear(6_000_000)}
     [words] = refused(schema)
     assert words.startswith(
@@ -71,7 +71,7 @@ def test_a_rule_over_the_limit_is_refused_unless_its_schema_is_stored_already() 
     assert refused(schema, unchanged=True) == []
 
 
-def test_rules_that_cost_too_much_together_are_refused_even_if_their_schema_is_stored() -> None:
+def test_rules_over_the_total_cost_are_refused_even_if_stored() -> None:
     words = refused({"a": dear(4_900_000, rules=11)}, unchanged=True)
     assert [one.partition(": ")[2][:40] for one in words[:4]] == ["contributed to estimated rule cost total"] * 4
     assert "for entire OpenAPIv3 schema exceeds budget by factor of 1.078000x" in words[4]
@@ -102,7 +102,7 @@ def test_a_rule_that_costs_more_than_a_call_may_ends_the_validation() -> None:
     )
 
 
-def test_the_rules_of_one_object_share_a_budget_also_where_values_are_alike() -> None:
+def test_rules_of_one_object_share_a_budget_for_equal_values_too() -> None:
     several = Node({"type": "array", "items": SLOW.raw})
     assert validate_rules(several, [slow(40)] * 12, None, "spec") == []
     [error] = validate_rules(several, [slow(40)] * 13, None, "spec")
@@ -150,7 +150,7 @@ def verdict(rule: str, value: dict[str, Any]) -> list[str]:
         ("size(self.n) == 1 && self.n.all(x, self.n.all(y, x == y))", ["refused"]),
     ],
 )
-def test_a_loop_that_is_longer_than_the_library_runs_at_once_is_run_in_parts(rule: str, details: list[str]) -> None:
+def test_loop_beyond_the_cel_library_limit_runs_in_parts(rule: str, details: list[str]) -> None:
     assert verdict(rule, MANY) == details
 
 
@@ -159,7 +159,7 @@ def test_loops_within_loops_are_run_in_parts(last: int, details: list[str]) -> N
     assert verdict("self.n.all(x, self.n.exists_one(y, x == y))", {"n": [*range(150), last], "m": {}}) == details
 
 
-def test_loops_that_cost_more_than_a_call_may_are_ended_long_before_they_are_through() -> None:
+def test_loop_beyond_the_cost_limit_ends_early() -> None:
     [detail] = verdict("self.n.all(x, self.n.exists_one(y, x == y))", {"n": [*range(3_000)], "m": {}})
     assert detail.startswith("'operation cancelled: actual cost limit exceeded'")
 

@@ -107,7 +107,7 @@ def stored(spec: dict[str, Any], name: str = "a", **status: Any) -> dict[str, An
         pytest.param(LONG, MANAGED, stored(PLACEHOLDER, LONG), True, id="a placeholder becomes managed"),
     ],
 )
-def test_the_name_of_a_managed_instance_fits_fluxs_labels_from_its_creation_on(
+def test_name_of_a_managed_instance_fits_flux_labels_at_creation(
     name: str, spec: dict[str, Any], old: dict[str, Any] | None, refused: bool
 ) -> None:
     errors = validate_rules(application(), stored(spec, name), old)

@@ -158,7 +158,7 @@ def test_another_schema_gives_another_url() -> None:
     assert served.ask("/openapi/v3")["paths"]["apis/x.example.com/v1"] != before
 
 
-def test_every_url_of_the_index_is_answered_with_a_document_that_is_complete() -> None:
+def test_every_url_of_the_index_returns_a_complete_document() -> None:
     served = Served(custom("things", "Thing", "v1", "v2alpha1"))
     for path, entry in served.ask("/openapi/v3")["paths"].items():
         url, _, tag = entry["serverRelativeURL"].partition("?hash=")
@@ -240,7 +240,7 @@ def test_openapi_v2_in_protobuf_says_what_it_says_in_json() -> None:
     assert json.loads(fields(extensions["x-kubernetes-group-version-kind"])[2][0]) == kinds
 
 
-def test_the_first_accepted_form_of_openapi_v2_is_served_and_a_copy_that_is_kept_is_confirmed() -> None:
+def test_openapi_v2_serves_the_first_accepted_form_and_confirms_cached_copies() -> None:
     discovery = Served().discovery
     for accept, form in ((f"{OPENAPI_PROTOBUF},*/*", "protobuf"), (f"*/*,{OPENAPI_PROTOBUF}", "json")):
         response = discovery.answer("/openapi/v2", accept)

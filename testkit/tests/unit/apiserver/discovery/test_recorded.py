@@ -32,7 +32,7 @@ def ask(discovery: Discovery, path: str, accept: str = "application/json") -> An
 
 
 @pytest.mark.parametrize("path", RECORDED["aggregated"])
-def test_the_aggregated_list_is_the_real_one_to_the_order_of_its_fields(discovery: Discovery, path: str) -> None:
+def test_aggregated_list_equals_the_recording_including_field_order(discovery: Discovery, path: str) -> None:
     real = RECORDED["aggregated"][path]
     real = real | {"items": [item for item in real["items"] if item["metadata"].get("name") not in ABSENT]}
     for item in real["items"]:
@@ -43,7 +43,7 @@ def test_the_aggregated_list_is_the_real_one_to_the_order_of_its_fields(discover
 
 
 @pytest.mark.parametrize("path", RECORDED["lists"])
-def test_a_plain_list_is_the_real_one_to_the_order_of_its_fields(discovery: Discovery, path: str) -> None:
+def test_plain_list_equals_the_recording_including_field_order(discovery: Discovery, path: str) -> None:
     real = RECORDED["lists"][path]
     if path == "/apis/probe.example.com/v1":  # a real server lists custom resources in any order, ours by name
         real = real | {"resources": sorted(real["resources"], key=lambda each: each["name"].partition("/")[0])}

@@ -88,7 +88,7 @@ LATER = ("is invalid:", "was undeterminable")
 
 
 @pytest.mark.parametrize("entry", TAKEN, ids=told)
-def test_a_patch_makes_of_an_object_what_a_real_server_makes_of_it(entry: dict[str, Any]) -> None:
+def test_patch_result_equals_the_recording_of_a_real_server(entry: dict[str, Any]) -> None:
     found = patched(entry, RECORDED["objects"][entry["kind"]])
     assert settled(found, entry["answer"]) == entry["answer"]
 

@@ -66,7 +66,7 @@ async def rest(stream: Watch) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_a_watch_without_a_timeout_ends_after_half_an_hour_to_an_hour(seed: int) -> None:
+async def test_watch_without_timeout_ends_after_30_to_60_minutes(seed: int) -> None:
     assert await rest(watch(Store(), seed=seed)) == []
     assert 1800 <= asyncio.get_running_loop().time() <= 3600
 
@@ -150,7 +150,7 @@ async def test_events_between_request_and_first_read_are_not_lost() -> None:
     assert await nothing(stream)
 
 
-async def test_a_watch_that_starts_in_the_middle_of_a_commit_gets_every_event_once() -> None:
+async def test_watch_that_starts_during_a_commit_gets_every_event_once() -> None:
     store = Store()
     made: list[Watch] = []
 

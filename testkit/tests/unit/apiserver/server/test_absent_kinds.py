@@ -29,9 +29,7 @@ _REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_kind_that_is_deliberately_absent_gets_501_and_an_unknown_one_404(
-    method: str, path: str, code: int, words: str
-) -> None:
+async def test_absent_kind_gets_501_and_unknown_kind_404(method: str, path: str, code: int, words: str) -> None:
     async with ApiServer() as server:
         call = Call.of(method, path, b"{}" if method == "POST" else b"")
         call.user = ADMIN

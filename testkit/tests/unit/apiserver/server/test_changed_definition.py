@@ -58,14 +58,14 @@ async def test_an_old_object_is_read_pruned_and_with_its_new_defaults(client: Cl
     assert [found.data["spec"] for found in await client.list(FORM, "default")] == [{"b": 2}]
 
 
-async def test_a_status_write_to_an_old_object_does_not_keep_its_old_form(client: Client) -> None:
+async def test_status_write_to_an_old_object_converts_its_form(client: Client) -> None:
     stored = await client.apply(FORM, {**INTENT, "status": {"n": 1}}, subresource="status")
     assert (stored.data["spec"], stored.data["metadata"]["generation"]) == ({"b": 2}, 1)
     stored = await client.apply(FORM, {**INTENT, "spec": {}})
     assert (stored.data["spec"], stored.data["metadata"]["generation"]) == ({"b": 2}, 1)
 
 
-async def test_the_first_empty_write_stores_the_new_form_and_the_second_writes_nothing(client: Client) -> None:
+async def test_first_empty_write_stores_the_new_form_and_second_nothing(client: Client) -> None:
     read = await client.get(FORM, "one", "default")
     first = await client.replace(read)
     second = await client.replace(first)

@@ -120,7 +120,7 @@ async def test_a_conversion_webhook_of_this_process_is_found_by_its_service(webh
         assert decoded(await send(server, "GET", f"{PATH.format('v2')}/a"))["spec"] == {"width": 3}
 
 
-async def test_a_list_asks_once_for_each_stored_object_and_a_get_asks_each_time(
+async def test_list_converts_each_stored_object_once_and_each_get_converts_again(
     server: ApiServer, webhook: Webhook
 ) -> None:
     for name in ("a", "b"):
@@ -146,9 +146,7 @@ async def test_the_storage_version_is_read_while_the_webhook_is_out_of_order(
     assert decoded(refused)["message"] == "conversion webhook for example.com/v1, Kind=Knob failed: out of order"
 
 
-async def test_a_watch_tells_events_in_their_order_and_no_bookmark_is_ahead_of_them(
-    server: ApiServer, webhook: Webhook
-) -> None:
+async def test_watch_sends_events_in_order_and_no_bookmark_ahead_of_events(server: ApiServer, webhook: Webhook) -> None:
     response = await send(server, "GET", f"{PATH.format('v2')}?watch=true&allowWatchBookmarks=true")
     assert response.stream is not None
     webhook.slow = 25.0  # bookmarks are about a minute apart, and a webhook has 30 seconds

@@ -63,9 +63,7 @@ async def defined(server: ApiServer) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_watch_from_version_0_that_begins_after_the_deletion_of_a_definition_sees_its_end(
-    server: ApiServer,
-) -> None:
+async def test_watch_from_version_0_after_a_definition_deletion_ends(server: ApiServer) -> None:
     await defined(server)
     deleted = await ask(server, "DELETE", f"{DEFINITIONS}/foos.clux.dev")
     assert deleted.status == 200
@@ -74,9 +72,7 @@ async def test_a_watch_from_version_0_that_begins_after_the_deletion_of_a_defini
     assert [kind for kind, _ in found] == ["ADDED", "DELETED"]
 
 
-async def test_a_watch_of_a_kind_from_before_its_definition_changed_gets_410_gone(
-    server: ApiServer,
-) -> None:
+async def test_watch_older_than_a_definition_change_gets_410(server: ApiServer) -> None:
     await defined(server)
     foo = {"apiVersion": "clux.dev/v1", "kind": "Foo", "metadata": {"name": "a"}}
     made = json.loads((await ask(server, "POST", FOOS, foo)).body)
@@ -93,7 +89,7 @@ async def test_a_watch_of_a_kind_from_before_its_definition_changed_gets_410_gon
     assert [item["metadata"]["name"] for item in json.loads(past.body)["items"]] == ["a"]
 
 
-async def test_a_watch_from_version_1_on_a_new_server_shows_what_was_there_from_the_start(server: ApiServer) -> None:
+async def test_watch_from_version_1_shows_the_initial_objects_of_the_server(server: ApiServer) -> None:
     stream = (await ask(server, "GET", "/api/v1/namespaces?resourceVersion=1&watch=true")).stream
     assert stream is not None
     first = json.loads(await anext(aiter(stream)))

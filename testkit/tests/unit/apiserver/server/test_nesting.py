@@ -22,7 +22,7 @@ _PATH = "/api/v1/namespaces/default/configmaps"
         ("application/yaml", b"- " * 20_000, 400, "yaml: exceeded max depth of 10000"),
     ],
 )
-async def test_a_body_that_is_nested_too_deeply_is_refused_before_it_is_read(
+async def test_body_with_excessive_nesting_is_refused_before_decoding(
     media_type: str, body: bytes, code: int, words: str
 ) -> None:
     async with ApiServer() as server:

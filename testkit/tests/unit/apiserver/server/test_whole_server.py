@@ -100,7 +100,7 @@ async def test_a_webhook_that_hangs_is_given_up_after_its_virtual_time(server: A
         await client.create(CONFIG_MAP.new("a", "default"))
 
 
-async def test_the_times_of_the_server_do_not_follow_a_wrong_clock_of_its_client(client: Client) -> None:
+async def test_server_times_do_not_follow_the_wrong_clock_of_a_client(client: Client) -> None:
     before = await client.create(CONFIG_MAP.new("before", "default"))
     error = CLOCK_ERROR.set(-86_400.0)
     try:
@@ -141,9 +141,7 @@ async def test_children_follow_their_owner_and_a_namespace_takes_all_with_it(ser
         await client.get(NAMESPACE, "web")
 
 
-async def test_a_write_whose_answer_is_lost_was_done_and_a_refused_one_was_not(
-    server: ApiServer, client: Client
-) -> None:
+async def test_write_with_a_lost_response_is_stored_and_refused_write_is_not(server: ApiServer, client: Client) -> None:
     await client.create(CONFIG_MAP.new("a", "default", data={"x": "1"}))
     intent = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
     lost = server.faults.add(Rule(Match(verbs=("apply",)), Drop(moment="after"), count=1))

@@ -222,7 +222,7 @@ async def test_a_readers_own_cancellation_is_not_swallowed(toy: Toy) -> None:
         assert reader.task.cancelled()
 
 
-async def test_a_rule_added_by_a_hit_may_end_the_watch_that_was_hit(toy: Toy) -> None:
+async def test_rule_added_by_a_hit_may_end_the_hit_watch(toy: Toy) -> None:
     async with watching(toy) as reader:
 
         def on_hit(hit: Hit) -> None:
@@ -297,7 +297,7 @@ async def test_rules_act_in_their_order_and_count_what_they_match(toy: Toy) -> N
     assert [(hit.at, hit.number) for hit in refuse.hits] == [(4, 2)]
 
 
-async def test_a_write_that_failed_does_not_count_as_a_commit_to_strike_after(toy: Toy) -> None:
+async def test_failed_write_does_not_trigger_a_fault_after_commits(toy: Toy) -> None:
     faults = Faults()
     rule = faults.add(Rule(Match(), kinds.Drop(moment="after"), count=1))
     await faults.after(LIST, about_call(LIST), Response(409))

@@ -113,7 +113,7 @@ async def test_a_cancelled_reader_may_read_on(toy: Toy) -> None:
         assert b'"ADDED"' in await stream.read()
 
 
-async def test_a_stream_that_is_asked_for_as_a_whole_is_read_to_its_end(toy: Toy) -> None:
+async def test_stream_that_is_requested_as_a_whole_is_read_completely(toy: Toy) -> None:
     asyncio.get_running_loop().call_later(1, toy.store, config_map("a"))
     asyncio.get_running_loop().call_later(2, toy.end)
     answer = await InProcessTransport(toy.handle).send(get("/api/v1/configmaps", watch="1"))
@@ -173,7 +173,7 @@ DROPS = [
 
 
 @pytest.mark.parametrize(("drop", "maybe_done", "stored"), DROPS, ids=[repr(one[0]) for one in DROPS])
-async def test_an_error_for_a_dropped_write_says_whether_it_may_have_been_done(
+async def test_error_for_a_dropped_write_reports_whether_the_server_processed_it(
     toy: Toy, client: Client, drop: Drop, maybe_done: bool, stored: bool
 ) -> None:
     rule = toy.faults.add(Rule(Match(verbs=("create",)), drop, count=1))

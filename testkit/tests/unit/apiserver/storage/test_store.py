@@ -40,7 +40,7 @@ def test_every_write_to_any_resource_takes_the_next_version() -> None:
     assert (store.changed(MAPS), store.changed(NODES), store.changed(("", "pods"))) == (10, 11, 0)
 
 
-def test_the_version_is_in_the_stored_object_and_in_the_one_that_was_given() -> None:
+def test_version_is_in_the_stored_object_and_in_the_given_object() -> None:
     store = Store()
     given = configmap("a", x="1")
     made = store.create(MAPS, given)
@@ -50,7 +50,7 @@ def test_the_version_is_in_the_stored_object_and_in_the_one_that_was_given() -> 
     assert again["metadata"]["resourceVersion"] == "3"
 
 
-def test_type_and_version_lead_the_bytes_so_that_both_can_be_cut_out() -> None:
+def test_encoded_bytes_begin_with_type_and_version() -> None:
     entry = Store().create(
         MAPS,
         {"data": {"resourceVersion": "x", "metadata": "y"}, "metadata": {"name": "a"}, "kind": "K", "apiVersion": "v"},
