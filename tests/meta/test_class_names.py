@@ -15,9 +15,7 @@ ALLOWED: Mapping[str, str] = {
     "Endpoint": "the server of a URL, and an address in the status of an ApplicationInstance",
     "Label": "the vocabulary of a room: each words.py has one",
     "LabelSelector": "Kubernetes' own name, of the parsed text and of the field of a ResourcePool",
-    "ObservedClaim": "what a family observed of its own kind: no family knows another",
     "ObservedInstance": "what a family observed of its own kind: no family knows another",
-    "ObservedPool": "what a family observed of its own kind: no family knows another",
     "Settings": "the settings of the daemon and of a family, each named by its module",
     "Stalled": "a message of an informer, and the reasons of the condition Stalled of an ApplicationInstance",
 }

@@ -342,7 +342,7 @@ class Controller(Generic[R]):
         also runs while it has no right to list it: `ctx.serves(kind)` is False then, and `ctx.cache(kind).problem` is the reason.
 
         `labels` and `fields` are selectors that the API server evaluates: other objects are neither sent nor cached. A custom resource has
-        the field selectors `metadata.name`, `metadata.namespace`, and those of its `selectableFields`.
+        the field selectors `metadata.name`, `metadata.namespace`, and its `selectableFields`.
 
         A kind may be watched several times, with other selectors, namespaces or map functions: `ctx.cache(kind)` then reads the objects of
         all of them. If the kind is owned too, `ctx.cache(kind)` reads the cache of the children, which has every object.
