@@ -1,7 +1,7 @@
 """An operator with parts beside its controller: a shared session, a hook, a check, cache reads (docs/guide/manager.md)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 import konverge as kv
@@ -19,7 +19,7 @@ class Warehouse:
 
 
 @asynccontextmanager
-async def connect() -> AsyncIterator[Warehouse]:
+async def connect() -> AsyncGenerator[Warehouse]:
     warehouse = Warehouse()
     yield warehouse
     warehouse.closed = True
