@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
-import sys
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import backup_operator
 import pytest
+from example_programs import EXAMPLES, program
 
 import konverge as kv
 from konverge.crds import crd
@@ -22,7 +18,6 @@ from konverge_testing import ControlPlane, Lab, install_crds
 pytestmark = pytest.mark.control_plane
 
 SECRET = kind("v1", "Secret")
-EXAMPLES = Path(backup_operator.__file__).parent
 
 
 @pytest.fixture
@@ -52,22 +47,6 @@ async def test_a_manager_lives_and_ends_with_a_fastapi_application(cluster: Lab)
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("konverge")]
 
 
-@contextlib.asynccontextmanager
-async def program(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run a program of the examples' folder as a person would, and end it with Ctrl-C."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, *arguments, cwd=EXAMPLES, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.send_signal(signal.SIGINT)
-        async with asyncio.timeout(40):
-            output, _ = await process.communicate()
-        print(output.decode())
-
-
 async def test_a_manager_lives_and_ends_with_a_kopf_operator(cluster: Lab) -> None:
     async with program("-m", "kopf", "run", "embed_kopf.py", "--namespace", cluster.namespace, "--standalone") as kopf:
         await backs_up(cluster)
@@ -92,7 +71,10 @@ def test_every_example_is_run_by_a_test() -> None:
         "embed_kopf": __file__,
         "host_operator": "tests/unit/planning/test_guide.py",
         "invoices": "testkit/tests/scenarios/lab/test_guide.py",
+        "leave_kopf": "tests/e2e/examples/test_moving_from_kopf.py",
         "mirror_operator": "tests/unit/runtime/admission/test_guide.py",
+        "page_kopf": "tests/e2e/examples/test_moving_from_kopf.py",
+        "page_operator": "tests/e2e/examples/test_moving_from_kopf.py",
         "replace_pods": "tests/unit/runtime/test_guide_examples.py",
         "runner_operator": "testkit/tests/unit/kit/test_documents.py",
         "shared_workspaces": "tests/e2e/examples/test_shared_workspaces.py",
@@ -103,6 +85,7 @@ def test_every_example_is_run_by_a_test() -> None:
         "test_host_plan": "tests/unit/planning/test_guide.py",
         "test_invoices": "testkit/tests/scenarios/lab/test_guide.py",
         "test_mirror_operator": "tests/unit/runtime/admission/test_guide.py",
+        "test_page": "tests/unit/runtime/test_guide_examples.py",
         "test_replace_pods": "tests/unit/runtime/test_guide_examples.py",
         "test_runner": "testkit/tests/unit/kit/test_documents.py",
         "test_stock": "tests/unit/runtime/test_guide_examples.py",
