@@ -1,4 +1,4 @@
-"""The examples of three guides (manager.md, scripts.md, moving-from-kopf.md) pass as the guides show them."""
+"""The examples of the guides of the manager, of scripts, and of moving from kopf pass as the guides show them."""
 
 from __future__ import annotations
 
