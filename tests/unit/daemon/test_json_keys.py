@@ -27,6 +27,10 @@ from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.daemon.engine import informer_checks
 from konverge.daemon.main import program
 from konverge.daemon.quota import print_migration, tenant_seen
+from konverge.planning.documents import Difference
+from konverge.planning.overlay import Cause
+from konverge.planning.report import NotTried, ObjectChange, PlanFailure, PlanReport
+from konverge.planning.transport import RecordedEvent
 from konverge.reconcilers.quota.migrate import plan
 from konverge.runtime.http.health import Question, answer, checks_of
 from konverge.runtime.http.tasks import tasks_of
@@ -169,6 +173,21 @@ async def test_a_migration_prints_camel_case_keys(capsys: pytest.CaptureFixture[
     assert list(odd_keys(found)) == []
 
 
+def test_a_plan_prints_camel_case_keys() -> None:
+    cause = Cause("backup", "Backup web/a", ("created",))
+    fields = (Difference(".spec.a", None, 1, added=True), Difference(".spec.b", 1, None, removed=True))
+    change = ObjectChange(
+        action="create", api_version="v1", kind="A", namespace="", name="a", fields=fields, causes=(cause,)
+    )
+    event = RecordedEvent("Backup web/a", "Normal", "Scheduled", "")
+    untried = NotTried(controller="backup", calls="the S3 server", keys=("web/b",))
+    failure = PlanFailure(controller="backup", key="web/c", error="no")
+    report = PlanReport(changes=(change,), events=(event,), not_tried=(untried,), failed=(failure,), reconciled=1)
+    data = printed(report.to_dict())
+    assert {"apiVersion", "before", "after", "notTried", "objects"} <= keys_in(data)
+    assert list(odd_keys(data)) == []
+
+
 def test_no_other_command_prints_json() -> None:
     def with_json(group: click.Group, path: str = "") -> Iterator[str]:
         context = click.Context(group)
@@ -180,4 +199,4 @@ def test_no_other_command_prints_json() -> None:
                 yield path + name
 
     assert isinstance(program, click.Group)
-    assert set(with_json(program)) == {"config", "crds", "rbac", "webhooks", "explain", "quota migrate"}
+    assert set(with_json(program)) == {"config", "crds", "rbac", "webhooks", "explain", "plan", "quota migrate"}
