@@ -75,7 +75,13 @@ def _check(
     # The lines that hypothesis would explain are the kit's, and tracing them takes most of the time.
     phases = [phase for phase in Phase if phase is not Phase.explain]
 
-    @settings(max_examples=examples, deadline=None, phases=phases, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        phases=phases,
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,  # a group of errors would hide NotConvertible from the caller
+    )
     @given(_objects(model))
     def survives(data: Data) -> None:
         object_ = _admissible(model, data)

@@ -39,6 +39,10 @@ UNUSED_OF_MACHINES: dict[Right, str] = {
         "delete",
         f"nstancemachines.{_GROUP}",
     ): "one is deleted by the operator if no Machine owns it: after a crash between the two, or if its Machine was taken away",
+    (
+        "get",
+        "machinepools.cluster.x-k8s.io",
+    ): "the barrier reads a MachinePool if the response to its creation was lost",
     ("get", "machines.cluster.x-k8s.io"): "a kind that is read live may be read by name, too",
     ("update", "secrets"): "the certificate is renewed after 12 hours",
     ("patch", "machines.cluster.x-k8s.io/status"): "Cluster API has written the Node of a Machine before",

@@ -49,7 +49,7 @@ def test_the_help_of_the_group_teaches_and_lists_every_command() -> None:
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_every_command_has_help(name: str, flag: str) -> None:
     result = konverge(name, flag)
-    assert result.exit_code == 0
+    assert result.exit_code == 0, result.output
     assert result.output.startswith("Usage: konverge ")
 
 

@@ -12,7 +12,6 @@ from tanks import (
     BetaTank,
     Pump,
     Tank,
-    TankSpec,
     Volume,
     from_beta,
     to_beta,
@@ -51,7 +50,8 @@ def first_pump(old: BetaTank) -> Tank:
 
 
 def too_small(old: BetaTank) -> Tank:
-    return Tank(spec=TankSpec(volume=Volume(millilitres=old.spec.litres - 1)), status=old.status)
+    volume = Volume(millilitres=old.spec.litres - 1)
+    return Tank(spec=from_beta(old).spec.model_copy(update={"volume": volume}), status=old.status)
 
 
 @pytest.mark.parametrize(
