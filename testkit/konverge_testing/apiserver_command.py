@@ -33,7 +33,7 @@ _CRD: Final = "CustomResourceDefinition"
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 
 
-@click.group()
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def apiserver() -> None:
     """A Kubernetes API server in memory, for tests in any language.
 

@@ -25,7 +25,7 @@ _LOOK_SECONDS = 1.0
 _QUIET_SECONDS = 30.0
 
 
-@click.group("control-plane")
+@click.group("control-plane", context_settings={"help_option_names": ["-h", "--help"]})
 def control_plane() -> None:
     """A real Kubernetes API server on this machine, for tests and for trying things out.
 

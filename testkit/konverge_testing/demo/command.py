@@ -75,7 +75,7 @@ _NEXTCLOUD = kind("k8s.bnerd.com/v1alpha1", "Nextcloud", namespaced=True, plural
 _NAMESPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--timeout", default=120.0, show_default=True, metavar="SECONDS", help="How long the samples may take to converge."
 )

@@ -53,6 +53,23 @@ def test_every_command_has_help(name: str, flag: str) -> None:
     assert result.output.startswith("Usage: konverge ")
 
 
+ALONE = """
+from importlib.metadata import entry_points
+from click.testing import CliRunner
+from konverge.daemon.main import GROUP, program
+for entry in entry_points(group=GROUP):
+    for command, words in ((entry.load(), ["--help"]), (program, [entry.name, "-h"])):
+        result = CliRunner().invoke(command, words)
+        assert result.exit_code == 0, result.output
+"""
+
+
+def test_a_command_that_ran_alone_before_keeps_its_short_help() -> None:
+    """In a process of its own: click builds the help option of a command once, by the first program that runs the command."""
+    run = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=False, timeout=60)
+    assert run.returncode == 0, run.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
