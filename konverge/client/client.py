@@ -239,7 +239,7 @@ class Client:
     ) -> None:
         """Return as soon as the object does not exist, or with `uid` as soon as another object has the name.
 
-        Raises TimeoutError, with the finalizers, after `timeout` seconds. The rights are `get`, `list` and `watch` of the kind.
+        Raises TimeoutError, with the last known state, after `timeout` seconds. The rights are `list` and `watch` of the kind.
         """
         await wait_until_deleted(self, kind, name, namespace, uid=uid, timeout=timeout)
 

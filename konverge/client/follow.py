@@ -5,7 +5,8 @@
 
 Guarantees: the first events are ADDED for each object of a list. Each later event differs from the event before of the same object in uid
 or resourceVersion. A watch that ends or is cut continues from the last version; if the server has forgotten that version (410), the
-objects are listed again, and each object that disappeared in between is an event DELETED with its last known state.
+objects are listed again, and each object that disappeared in between is an event DELETED with its last known state. Attempts without a
+result wait for each other with the backoff of the client.
 
 Caveats: each followed object stays in memory. Reconcilers read the caches of their controllers, which all controllers share.
 
@@ -25,6 +26,7 @@ from konverge.client.responses import WatchEvent, decode_metadata, decode_object
 from konverge.client.status import status_error
 from konverge.errors import Expired, ServerFailure, TooManyRequests, Unauthorized, Unreachable
 from konverge.kinds import Kind, Resource, kind_of
+from konverge.objects import Metadata
 from konverge.selectors import LabelSelector
 
 if TYPE_CHECKING:
@@ -36,10 +38,13 @@ R = TypeVar("R", bound=Resource)
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
+_TYPES: Final = ("ADDED", "MODIFIED", "DELETED")
 _TIMEOUT: Final = 300
 """Seconds that the server keeps a watch open."""
 _IDLE: Final = 75.0
 """Seconds without a byte after which the connection counts as dead; the server sends a bookmark about each minute."""
+_SHORT: Final = 1.0
+"""Seconds: a shorter watch without an event counts as a failure, as in client-go's reflector ("very short watch")."""
 _INTERRUPTIONS: Final = (Unreachable, ServerFailure, TooManyRequests, Unauthorized)
 
 
@@ -87,20 +92,18 @@ class _Known(Generic[R]):
         return [] if known is None else [ObjectEvent("DELETED", object_)]
 
 
-async def follow(
-    client: Client, what: Kind[R] | type[R], namespace: str | None, *, labels: str, fields: str
-) -> AsyncGenerator[ObjectEvent[R]]:
-    """Yield the events of the selected objects, without end (`Client.follow`)."""
-    kind = kind_of(what)
+async def _states(
+    client: Client, kind: Kind[R], namespace: str | None, *, labels: str, fields: str
+) -> AsyncGenerator[Listing[R] | WatchEvent]:
+    """Yield the list of the selected objects, then the events of the watch; another list if the server has forgotten the version."""
     LabelSelector.given(labels, f"watch of {kind.kind}")
     info = await client.resource(kind)
-    known, version, failures = _Known[R](), "", 0
+    version, failures = "", 0
     while True:
         try:
             if not version:
                 listing: Listing[R] = await client.list(kind, namespace, labels=labels, fields=fields)
-                for event in known.listed(listing.items):
-                    yield event
+                yield listing
                 version = listing.resource_version
             query = WatchQuery(
                 namespace=namespace,
@@ -112,25 +115,36 @@ async def follow(
             )
             async with client.watch(info, query) as stream:
                 async for batch in stream:
-                    failures = 0
-                    for raw in batch:
-                        if raw.type == "ERROR":
-                            raise status_error(raw.object, f"watch {kind.kind}")
-                        version = decode_metadata(bytes(raw.object)).resource_version
-                        for event in _events(raw, kind, known):
+                    for event in batch:
+                        if event.type == "ERROR":
+                            raise status_error(event.object, f"watch {kind.kind}")
+                        failures = 0
+                        version = decode_metadata(bytes(event.object)).resource_version
+                        if event.type in _TYPES:
                             yield event
-        except Expired:
-            version = ""
-        except _INTERRUPTIONS as error:
+                if not stream.events_read and stream.last_read_at - stream.opened_at < _SHORT:
+                    raise Unreachable(f"watch {kind.kind}: it ended at once")
+        except (Expired, *_INTERRUPTIONS) as error:
+            if isinstance(error, Expired):
+                version = ""
             failures += 1
             await asyncio.sleep(client.backoff(error, failures))
 
 
-def _events(raw: WatchEvent, kind: Kind[R], known: _Known[R]) -> list[ObjectEvent[R]]:
-    if raw.type not in ("ADDED", "MODIFIED", "DELETED"):
-        return []
-    object_ = kind.decode(decode_object(raw.object))
-    return known.deleted(object_) if raw.type == "DELETED" else known.changed(object_)
+async def follow(
+    client: Client, what: Kind[R] | type[R], namespace: str | None, *, labels: str, fields: str
+) -> AsyncGenerator[ObjectEvent[R]]:
+    """Yield the events of the selected objects, without end (`Client.follow`)."""
+    kind, known = kind_of(what), _Known[R]()
+    async with aclosing(_states(client, kind, namespace, labels=labels, fields=fields)) as states:
+        async for state in states:
+            if isinstance(state, Listing):
+                events = known.listed(state.items)
+            else:
+                object_ = kind.decode(decode_object(state.object))
+                events = known.deleted(object_) if state.type == "DELETED" else known.changed(object_)
+            for event in events:
+                yield event
 
 
 async def wait_until(
@@ -144,8 +158,10 @@ async def wait_until(
 ) -> R:
     """Return the first state of an object that fulfils the predicate (`Client.wait_until`)."""
     kind, last = kind_of(what), "it does not exist"
+    events = follow(client, kind, namespace or None, labels="", fields=f"metadata.name={name}")
+    timer = asyncio.timeout(timeout)
     try:
-        async with asyncio.timeout(timeout), aclosing(_of_name(client, kind, name, namespace)) as events:
+        async with timer, aclosing(events):
             async for event in events:
                 if event.type == "DELETED":
                     last = "it was deleted"
@@ -154,6 +170,8 @@ async def wait_until(
                     return event.object
                 last = f"its resourceVersion is {event.object.metadata.resource_version}"
     except TimeoutError:
+        if not timer.expired():  # the predicate's own
+            raise
         raise _timed_out(kind, name, namespace, "the predicate does not hold", timeout, last) from None
     raise AssertionError("the events have no end")
 
@@ -161,34 +179,32 @@ async def wait_until(
 async def wait_until_deleted(
     client: Client, what: Kind[R] | type[R], name: str, namespace: str, *, uid: str, timeout: float
 ) -> None:
-    """Return as soon as the object, or a successor of it, does not exist (`Client.wait_until_deleted`)."""
-    kind, last = kind_of(what), ""
+    """Return as soon as the object does not exist, or another object has its name (`Client.wait_until_deleted`)."""
+    kind, last = kind_of(what), "no list has arrived"
+    states = _states(client, kind, namespace or None, labels="", fields=f"metadata.name={name}")
     try:
-        async with asyncio.timeout(timeout):
-            while True:
-                object_ = await client.find(kind, name, namespace)
-                if object_ is None or (uid and object_.metadata.uid != uid):
+        async with asyncio.timeout(timeout), aclosing(states):
+            async for state in states:
+                metadata = _metadata_of(state)
+                if metadata is None or (uid and metadata.uid != uid):
                     return
-                finalizers = ", ".join(object_.metadata.finalizers or ())
-                last = f"its finalizers are {finalizers}" if finalizers else "it is not under deletion"
-                await _until_next_event(client, kind, object_)
+                last = _life_of(metadata)
     except TimeoutError:
         raise _timed_out(kind, name, namespace, "it still exists", timeout, last) from None
 
 
-async def _until_next_event(client: Client, kind: Kind[R], object_: R) -> None:
-    async with aclosing(_of_name(client, kind, object_.name, object_.namespace)) as events:
-        async for event in events:
-            now = event.object.metadata
-            if event.type == "DELETED" or (now.uid, now.resource_version) != (
-                object_.metadata.uid,
-                object_.metadata.resource_version,
-            ):
-                return
+def _metadata_of(state: Listing[R] | WatchEvent) -> Metadata | None:
+    """Return the metadata of the only object of a list or an event, None if the object does not exist any more."""
+    if isinstance(state, Listing):
+        return state.items[0].metadata if state.items else None
+    return None if state.type == "DELETED" else decode_metadata(bytes(state.object))
 
 
-def _of_name(client: Client, kind: Kind[R], name: str, namespace: str) -> AsyncGenerator[ObjectEvent[R]]:
-    return follow(client, kind, namespace or None, labels="", fields=f"metadata.name={name}")
+def _life_of(metadata: Metadata) -> str:
+    finalizers = ", ".join(metadata.finalizers)
+    if not metadata.deleting:
+        return "it is not being deleted"
+    return f"it is being deleted, and its finalizers are {finalizers}" if finalizers else "it is being deleted"
 
 
 def _timed_out(kind: Kind[R], name: str, namespace: str, what: str, timeout: float, last: str) -> TimeoutError:
