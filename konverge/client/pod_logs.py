@@ -64,7 +64,12 @@ async def log_lines(sender: Sender, request: Request, *, follow: bool, limit: in
                 lines = splitter.feed(chunk)
             except ValueError as error:
                 raise Unreachable(f"{request.what}: {error}") from error
-            for line in lines.splitlines():
-                yield line.decode(errors="replace")
+            for line in lines.split(b"\n")[:-1]:
+                yield _text_of(line)
         if splitter.rest:
-            yield splitter.rest.decode(errors="replace")
+            yield _text_of(splitter.rest)
+
+
+def _text_of(line: bytes) -> str:
+    """Decode a line; a progress bar rewrites its line with carriage returns, which stay."""
+    return line.removesuffix(b"\r").decode(errors="replace")

@@ -225,15 +225,17 @@ class Sender:
         """Open a watch or a log: one attempt, no slot; raises ApiError for an unsuccessful response.
 
         The deadline of an attempt holds until the response begins; from then on the reader sets the timeouts. `waits` declares that
-        the server may let the response wait for its first byte, so no deadline holds.
+        the server may let the response wait for its first byte, so the deadline holds for the credentials only.
         """
         limit = self._settings.request_timeout
         async with AsyncExitStack() as stack:
             try:
-                async with asyncio.timeout(None if waits else limit):
+                async with asyncio.timeout(limit) as timer:
                     await self._transport.prepare()
+                    if waits:
+                        timer.reschedule(None)
                     stream = await self._counted(request, stack.enter_async_context(self._transport.stream(request)))
-                    if stream.status != 200:
+                    if not 200 <= stream.status < 300:
                         raise await _error_of(stream, request)
             except TimeoutError as error:
                 raise Unreachable(f"{request.what}: no response within {limit:g} s") from error

@@ -45,7 +45,7 @@ from konverge_testing.apiserver.draws import Draws
 from konverge_testing.apiserver.faults import Faults, Orders
 from konverge_testing.apiserver.faults.rules import About, about_call
 from konverge_testing.apiserver.faults.streams import close_lines
-from konverge_testing.apiserver.pod_logs import PodLogs
+from konverge_testing.apiserver.pod_logs import PodLogs, log_options
 from konverge_testing.apiserver.registry import Registry
 from konverge_testing.apiserver.registry.creating import create
 from konverge_testing.apiserver.registry.deleting import delete, delete_options
@@ -297,7 +297,8 @@ class MemoryServer:
                 call, _OPTIONS[place.verb], apply=request.media_type in APPLY_TYPES and place.verb == "patch"
             )
         if (resource.group, resource.plural, place.subresource, place.verb) == ("", "pods", "log", "get"):
-            return self.logs.serve(await self._reader.get(request, None), call.query)
+            options = log_options(call.query, place.name)
+            return self.logs.serve(await self._reader.get(request, None), call.query, options)
         special = self._specials.find(request)
         if special is not None:
             data, status = await special(request)

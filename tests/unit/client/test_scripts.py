@@ -10,7 +10,7 @@ import pytest
 
 import konverge as kv
 from konverge.client import Client, ClientSettings, ObjectEvent
-from konverge.errors import BadRequest, Expired, UsageError
+from konverge.errors import BadRequest, Expired, Invalid, UsageError
 from konverge_testing import Lab
 from konverge_testing.apiserver.faults.rules import About, Cut, Expire, Fault, Match, Refuse, Rule
 
@@ -236,7 +236,7 @@ async def test_a_collection_is_deleted_by_its_selectors(lab: Lab) -> None:
 
 
 async def pod(lab: Lab, name: str, *containers: str) -> None:
-    spec = {"containers": [{"name": container, "image": "x"} for container in containers]}
+    spec = {"nodeName": "n", "containers": [{"name": container, "image": "x"} for container in containers]}
     await lab.create(POD.new(name, spec=spec))
 
 
@@ -252,6 +252,36 @@ async def test_a_log_is_read_line_by_line(lab: Lab) -> None:
     assert [line async for line in lab.client.logs("shop", lab.namespace, since_seconds=30)] == ["late"]
     (stamped,) = [line async for line in lab.client.logs("shop", lab.namespace, tail_lines=1, timestamps=True)]
     assert stamped.endswith("Z late")
+
+
+async def test_the_log_of_a_pod_without_a_node_is_empty(lab: Lab) -> None:
+    await lab.create(POD.new("waits", spec={"containers": [{"name": "a", "image": "x"}]}))
+    for follow in (False, True):
+        assert [line async for line in lab.client.logs("waits", lab.namespace, follow=follow)] == []
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("10 %\r20 %\r\ndone\n", ["10 %\r20 %", "done"]),
+        ("a\x0bb\u2028c\x85d\n", ["a\x0bb\u2028c\x85d"]),
+        ("\n\nlast", ["", "", "last"]),
+        ("\x1b[31mred\x1b[0m\n", ["\x1b[31mred\x1b[0m"]),
+    ],
+    ids=["carriage returns", "other line ends", "empty lines", "colours"],
+)
+async def test_only_a_newline_ends_a_line(lab: Lab, written: str, read: list[str]) -> None:
+    assert lab.server is not None
+    await pod(lab, "shop", "app")
+    lab.server.logs.write(lab.namespace, "shop", written)
+    assert [line async for line in lab.client.logs("shop", lab.namespace)] == read
+
+
+@pytest.mark.parametrize("number", [10**400, -1, 2**63], ids=["400 digits", "negative", "64 bits"])
+async def test_a_wrong_number_of_lines_is_refused(lab: Lab, number: int) -> None:
+    await pod(lab, "shop", "app")
+    with pytest.raises((BadRequest, Invalid), match=r"value out of range|must be greater than or equal to 0"):
+        await anext(lab.client.logs("shop", lab.namespace, tail_lines=number))
 
 
 async def test_a_followed_log_ends_with_its_container(lab: Lab) -> None:
