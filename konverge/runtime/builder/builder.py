@@ -492,6 +492,11 @@ class Controller(Generic[R]):
         `source` is an async generator that receives a `Listening`; `konverge.runtime.builder.sources` has guarantees and caveats. `name`
         appears in the reasons of reconciles and in the report, by default the name of the function. Raises UsageError for a repeated name.
         """
+        given: object = source
+        if not callable(given) or inspect.iscoroutinefunction(given):
+            raise UsageError(
+                f"controller {self.name!r}: .listens_to({source!r}): give an async generator function, `async def` with a `yield`"
+            )
         chosen = name or getattr(source, "__name__", "") or type(source).__name__.strip("_").lower()
         if any(other == chosen for other, _ in self.sources):
             raise UsageError(

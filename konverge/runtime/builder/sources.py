@@ -9,8 +9,8 @@ A source is an async generator: it receives a `Listening` and yields the keys th
     Controller.of(Part).listens_to(changed_parts).listens_to(every(3600))
 
 Guarantees: a source runs while the controller works: on the leader, or on each replica that shares the objects, where a key that another
-replica owns is dropped. A source that raises is called again after a pause that doubles from one second to a minute, and is an obstacle in
-the report of the controller until then. A source that returns is not called again in the same term.
+replica owns is dropped. A source that raises is called again after a pause that doubles from one second to a minute. It is an obstacle in
+the report of the controller until it yields a key or has run for ten seconds. A source that returns is not called again in the same term.
 
 Caveats: keys of a term that ended are lost, so a source that has missed messages must yield `listening.all_keys()` when it begins.
 Equal keys are one entry of the queue, so a fast source needs no more memory than the number of its keys.
@@ -19,6 +19,7 @@ Equal keys are one entry of the queue, so a fast source needs no more memory tha
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta, tzinfo
@@ -84,8 +85,8 @@ def every(seconds: float) -> Source:
     >>> from konverge.runtime.builder.builder import Controller
     >>> hourly = Controller.of(kind("example.com/v1", "Backup")).listens_to(every(3600))
     """
-    if seconds <= 0:
-        raise UsageError(f"every({seconds!r}): give the seconds between two runs, above 0")
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise UsageError(f"every({seconds!r}): give the seconds between two runs, a number above 0")
     return _Every(seconds)
 
 

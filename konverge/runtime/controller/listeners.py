@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import aclosing
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
 from konverge.client import Client
-from konverge.errors import NotLeading, stack_of
+from konverge.errors import NotLeading, UsageError, stack_of
+from konverge.informers.backoff import ExponentialBackoff
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource
 from konverge.runtime.builder.builder import Controller
@@ -23,7 +23,9 @@ __all__ = ["Listeners"]
 
 R = TypeVar("R", bound=Resource)
 
-_LONGEST = 60.0
+_STEADY = 10.0
+"""Seconds without an error after which a source that yields nothing counts as working."""
+_BACKOFF = ExponentialBackoff(start=1.0, cap=60.0, jitter=0.0)
 
 
 class Listeners:
@@ -69,32 +71,42 @@ class Listeners:
         return [(name, self._run(name, source)) for name, source in self._spec.sources]
 
     async def _run(self, name: str, source: Source) -> None:
-        loop, pause = asyncio.get_running_loop(), 1.0
+        loop, backoff = asyncio.get_running_loop(), _BACKOFF
         try:
             while True:
-                began = loop.time()
+                steady = loop.call_later(_STEADY, self._recovered, name)
                 try:
                     await self._listen(name, source)
                     return
                 except NotLeading:
                     return
                 except Exception as error:  # noqa: BLE001  # containment: the controller and its other sources continue
-                    pause = 1.0 if loop.time() - began > _LONGEST else pause
-                    self._errors[name] = f"it raised {type(error).__name__}: {error}; it begins again in {pause:g} s"
+                    backoff, pause = backoff.next(loop.time(), 0)
+                    self._errors[name] = f"it raised {type(error).__name__}: {error}; it is called again in {pause:g} s"
                     self._changed()
                     self._log.error(
                         "a source failed", **{LogKey.NAME: name, LogKey.STACK: stack_of(error), LogKey.DELAY: pause}
                     )
-                    await asyncio.sleep(pause)
-                    pause = min(pause * 2, _LONGEST)
+                finally:
+                    steady.cancel()
+                await asyncio.sleep(pause)
         finally:
-            self._errors.pop(name, None)
+            self._recovered(name)
+
+    def _recovered(self, name: str) -> None:
+        """Forget the error of a source that works."""
+        if self._errors.pop(name, None) is not None:
+            self._changed()
 
     async def _listen(self, name: str, source: Source) -> None:
-        reason = f"{Why.SOURCE} {name}"
-        async with aclosing(cast(AsyncGenerator[Key], source(self))) as keys:
+        reason, keys = f"{Why.SOURCE} {name}", source(self)
+        try:
             async for key in keys:
-                if self._errors.pop(name, None) is not None:
-                    self._changed()
+                self._recovered(name)
+                if not isinstance(key, Key):
+                    raise UsageError(f"it yielded {key!r:.100}: yield listening.key(name, namespace)")
                 self._enqueue(key, reason)
                 await asyncio.sleep(0)  # a source that never waits must not hold the loop
+        finally:
+            if isinstance(keys, AsyncGenerator):  # another iterator closes what it holds by itself
+                await keys.aclose()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from konverge.client import ClientConfig
 from konverge.crds import Conversion
+from konverge.errors import UsageError
 from konverge.rbac import Rule, merged
 from konverge.runtime.admission.registry import WebhookRegistry
 from konverge.runtime.admission.webhook import Webhook
@@ -100,7 +101,7 @@ class Declarations:
         The client and held values exist; caches do not. Several hooks run in the order of declaration. Usable as a decorator.
         """
         self._core.declare("declare its hooks before")
-        self._lifetimes.starts.append(lambda: hook(self._manager()))
+        self._lifetimes.starts.append(lambda: self._call(hook))
         return hook
 
     def on_stop(self, hook: Hook) -> Hook:
@@ -110,11 +111,16 @@ class Declarations:
         own. If the start fails before every start hook has succeeded, no stop hook runs. Usable as a decorator.
         """
         self._core.declare("declare its hooks before")
-        self._lifetimes.stops.append(lambda: hook(self._manager()))
+        self._lifetimes.stops.append(lambda: self._call(hook))
         return hook
 
-    def _manager(self) -> Manager:
-        return cast("Manager", self)
+    async def _call(self, hook: Hook) -> None:
+        waiting: object = hook(cast("Manager", self))
+        if not isinstance(waiting, Awaitable):
+            raise UsageError(
+                f"the hook {getattr(hook, '__name__', hook)!r} of a manager is no coroutine function: write async def"
+            )
+        await waiting
 
     def checks_readiness(self, name: str, check: HealthCheck) -> None:
         """Add the check `check/<name>` to readiness: it returns the problem and its remedy, "" if all is well. Before the start only.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
@@ -28,6 +29,10 @@ class OwnChecks(ManagerPart):
         """Add a check of readiness or of liveness, before the start."""
         self._core.declare("add its checks before")
         checks = self._live if live else self._ready
+        if inspect.iscoroutinefunction(check) or not callable(check):
+            raise UsageError(
+                f"check {name!r}: give a plain function; background work waits, and the check reads the result"
+            )
         if not name or "/" in name or name in checks:
             raise UsageError(
                 f"check {name!r}: give each check a name of its own, without a slash, since /readyz/check/<name> runs it"
@@ -53,8 +58,10 @@ def _reports(checks: Mapping[str, HealthCheck]) -> tuple[ControllerReport, ...]:
 
 def _report(name: str, check: HealthCheck) -> ControllerReport:
     try:
-        problem = check()
+        problem: object = check()
     except Exception as error:  # noqa: BLE001  # containment: a probe must respond whatever its checks do
         problem = f"the check raised {type(error).__name__}: {error}"
+    if not isinstance(problem, str):
+        problem = f"the check returned a {type(problem).__name__}: return the problem as a text, or an empty text"
     obstacles = (Obstacle("check", "Failed", problem),) if problem else ()
     return ControllerReport(f"check/{name}", State.RUNNING, obstacles)

@@ -106,6 +106,19 @@ async def test_start_error_ends_the_start_and_exits_held_contexts(where: str) ->
     assert [note for note in notes if note != "started"] == ["enter session"]
 
 
+async def test_a_hook_without_async_is_an_error_that_names_it() -> None:
+    def forgets_async(_: kv.Manager) -> None:
+        """A plain function."""
+
+    async with ApiServer(random=Random(1)) as server:
+        manager = kv.Manager("m", server.config())
+        hook: Any = forgets_async
+        manager.on_start(hook)
+        with pytest.raises(UsageError, match="the hook 'forgets_async' of a manager is no coroutine function"):
+            async with manager:
+                pytest.fail("the manager runs")
+
+
 async def test_each_stop_hook_runs_although_another_raises() -> None:
     notes: list[str] = []
     async with ApiServer(random=Random(1)) as server:
@@ -182,7 +195,7 @@ async def test_a_manager_is_ready_as_soon_as_its_own_check_passes() -> None:
 
 
 async def test_a_shared_cache_is_read_outside_of_reconcilers(lab: Lab) -> None:
-    def nobody(_: kv.Object, __: kv.Caches) -> list[kv.Key]:
+    def no_keys(_: kv.Object, __: kv.Caches) -> list[kv.Key]:
         return []
 
     def build(manager: kv.Manager) -> None:
@@ -190,7 +203,7 @@ async def test_a_shared_cache_is_read_outside_of_reconcilers(lab: Lab) -> None:
         manager.add(
             kv.Controller.of(CONFIG_MAP)
             .named("other")
-            .watches(SECRET, to=nobody)
+            .watches(SECRET, to=no_keys)
             .selecting("a=b")
             .reconciled_by(By(leave))
         )
@@ -230,6 +243,26 @@ async def test_a_declaration_after_the_start_is_refused(declare: Callable[[kv.Ma
         async with manager:
             with pytest.raises(UsageError, match="was started already"):
                 declare(manager)
+
+
+@pytest.mark.parametrize("returned", [None, True, 0])
+async def test_a_check_that_returns_no_text_fails(returned: Any) -> None:
+    async with ApiServer(random=Random(1)) as server:
+        manager = kv.Manager("m", server.config())
+        manager.checks_readiness("odd", lambda: returned)
+        async with manager:
+            [line] = [check.line() for check in checks_of(manager.report())]
+    assert line.startswith(f"[-]check/odd failed: the check returned a {type(returned).__name__}")
+
+
+def test_a_check_is_a_plain_function() -> None:
+    async def waits() -> str:
+        return ""
+
+    wrong: list[Any] = [waits, None]
+    for check in wrong:
+        with pytest.raises(UsageError, match="give a plain function"):
+            kv.Manager("m").checks_health("odd", check)
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "twice"])

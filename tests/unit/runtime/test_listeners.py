@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, time
 from itertools import pairwise
 from random import Random
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -161,7 +162,70 @@ def test_a_local_time_of_day_is_found_in_its_zone(at: str, now: str, due: str) -
     assert moment == datetime.fromisoformat(due).replace(tzinfo=UTC)
 
 
+async def test_a_source_that_waits_after_a_failure_is_no_obstacle(lab: Lab) -> None:
+    calls = 0
+
+    async def bus(listening: kv.Listening) -> AsyncIterator[kv.Key]:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise ConnectionError("no route to the bus")
+        await asyncio.Event().wait()
+        yield listening.key("one")
+
+    await lab.start(lambda manager: manager.add(controller(Runs()).listens_to(bus)), wait=False)
+    await asyncio.sleep(5)
+    assert not lab.manager.report()
+    await asyncio.sleep(10)
+    assert lab.manager.report()
+
+
+async def test_a_source_may_be_any_async_iterator(lab: Lab) -> None:
+    class Once:
+        def __init__(self, key: kv.Key) -> None:
+            self._keys = [key]
+
+        def __aiter__(self) -> Once:
+            return self
+
+        async def __anext__(self) -> kv.Key:
+            await asyncio.sleep(10)
+            if not self._keys:
+                raise StopAsyncIteration
+            return self._keys.pop()
+
+    def bus(listening: kv.Listening) -> AsyncIterator[kv.Key]:
+        return Once(listening.key("one", lab.namespace))
+
+    runs = Runs()
+    await lab.start(lambda manager: manager.add(controller(runs).listens_to(bus)))
+    await lab.create(widget())
+    await asyncio.sleep(60)
+    assert runs.reasons == [("created",), ("source bus",)]
+
+
+async def test_a_source_that_yields_another_thing_is_told_what_to_yield(lab: Lab) -> None:
+    async def bus(_: kv.Listening) -> AsyncIterator[Any]:
+        yield "one" * 1000
+
+    await lab.start(lambda manager: manager.add(controller(Runs()).listens_to(bus)), wait=False)
+    await asyncio.sleep(2)
+    [problem] = lab.manager.report().of("widget").problems
+    assert "yield listening.key(name, namespace)" in str(problem)
+    assert len(str(problem)) < 400
+
+
 def test_a_mistake_in_a_source_is_refused_when_it_is_declared() -> None:
+    async def forgets_to_yield(_: kv.Listening) -> None:
+        """A coroutine function."""
+
+    wrong: list[Any] = [forgets_to_yield, None]
+    for source in wrong:
+        with pytest.raises(UsageError, match="give an async generator function"):
+            controller(Runs()).listens_to(source)
+    for seconds in (float("nan"), float("inf"), -1.0, 1e300):
+        with pytest.raises(UsageError, match="above 0"):
+            kv.every(seconds)
     with pytest.raises(UsageError, match="above 0"):
         kv.every(0)
     for times in ((), ("25:00",), ("noon",), ("03:00+01:00",)):
