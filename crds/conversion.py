@@ -29,7 +29,7 @@ from konverge.crds.carrying import carried
 from konverge.crds.declaration import Declaration
 from konverge.crds.decoding import misfits, path_of, problem_words
 from konverge.crds.defaults import filled
-from konverge.crds.kept_fields import kept_text, lost_fields, restored
+from konverge.crds.kept_fields import is_mark, kept_text, lost_fields, restored
 from konverge.crds.resource import CustomResource, declaration_of, object_defaults, plain_schema_of
 from konverge.errors import InvalidObject, NotConvertible, UsageError
 from konverge.words import Annotation
@@ -116,7 +116,13 @@ class Conversion(Generic[H]):
         Guarantees: a client that reads an object in an older version, changes it and writes it back (also by a patch or an apply), with its
         annotations, loses none of them. A change of the client wins over a kept field in the same place.
 
-        Caveats: a client that replaces an object by a file without the annotation loses them.
+        An annotation that cannot be read refuses a write through the older version. If the older version is the stored version, the
+        annotation is ignored: a list converts every stored object, and one tenant's annotation must not fail the list. Fields that are too
+        large to be kept then refuse the write of the newer version.
+
+        Caveats: a client that replaces an object by a file without the annotation loses them. Between a change of the stored version and
+        the end of the migration, an object of the former stored version whose annotation was forged before fails the lists: the migration
+        names it.
         """
         return replace(self, keeps=True)
 
@@ -169,7 +175,16 @@ class Conversion(Generic[H]):
         result = _call(spoke.up, given, spoke.model, self.hub)
         if not self.keeps or Annotation.KEPT_FIELDS not in annotations:
             return result
-        result = restored(result, annotations.pop(Annotation.KEPT_FIELDS), Annotation.KEPT_FIELDS)
+        try:
+            result = self._restored(result, annotations.pop(Annotation.KEPT_FIELDS))
+        except (NotConvertible, RecursionError):
+            if not declaration_of(spoke.model).storage:
+                raise
+        return _annotated(result, annotations)
+
+    def _restored(self, plain: Data, text: str) -> Data:
+        """Return an object of the hub with its kept fields; raises NotConvertible if the annotation holds nothing that the hub admits."""
+        result = restored(plain, text, Annotation.KEPT_FIELDS)
         try:
             self.hub.decode(_copied(result))
         except InvalidObject as error:
@@ -177,7 +192,7 @@ class Conversion(Generic[H]):
             raise NotConvertible(
                 place, f"it holds a wrong {error.field} ({error.problem}); remove the annotation"
             ) from None
-        return _annotated(result, annotations)
+        return result
 
     def _down(self, given: Data, spoke: Spoke) -> Data:
         result = _call(spoke.down, given, self.hub, spoke.model)
@@ -189,6 +204,11 @@ class Conversion(Generic[H]):
         defaults = object_defaults(self.hub)
         whole = given if defaults is None else filled(given, defaults)
         if text := kept_text(lost_fields(whole, back, plain_schema_of(self.hub))):
+            if is_mark(text) and declaration_of(spoke.model).storage:
+                raise NotConvertible(
+                    ".",
+                    f"the fields that {spoke.model.__name__} lacks are too large to be stored in that version: make them smaller",
+                )
             annotations[Annotation.KEPT_FIELDS] = text
         return _annotated(result, annotations)
 

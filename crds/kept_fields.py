@@ -6,8 +6,8 @@ Guarantees
   older version wins over the kept value.
 - Items of a list map are found by their keys, so a client of the older version may add, remove and reorder items. Any other list is one
   value.
-- The annotation has at most `LARGEST` bytes. Above that it holds a mark: the object can be read in the older version, and a write through
-  that version is refused (NotConvertible).
+- The annotation has at most `LARGEST` bytes. Above that it holds a mark (`is_mark`): the object can be read in the older version, and a
+  write through that version is refused (NotConvertible).
 
 Why not the whole object, as Cluster API keeps it: it doubles the object, and a write through the older version is undone by it.
 https://cluster-api.sigs.k8s.io/developer/providers/contracts/overview
@@ -23,7 +23,7 @@ import msgspec
 
 from konverge.errors import NotConvertible
 
-__all__ = ["LARGEST", "kept_text", "lost_fields", "restored"]
+__all__ = ["LARGEST", "is_mark", "kept_text", "lost_fields", "restored"]
 
 Data = dict[str, Any]
 Entry = dict[str, Any]
@@ -79,10 +79,15 @@ def kept_text(entries: Sequence[Entry]) -> str:
     return text if len(text.encode()) <= LARGEST else _TOO_LARGE
 
 
+def is_mark(text: str) -> bool:
+    """Return whether an annotation stands for fields that are too large for it."""
+    return text == _TOO_LARGE
+
+
 def restored(data: Mapping[str, Any], text: str, annotation: str) -> Data:
     """Return an object with the fields of an annotation; raises NotConvertible if it cannot be read, or is the mark."""
     field = f'.metadata.annotations["{annotation}"]'
-    if text == _TOO_LARGE:
+    if is_mark(text):
         raise NotConvertible(
             field,
             "the fields that this version lacks are too large for an annotation; write the object in a newer version",

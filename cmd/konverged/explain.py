@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from konverge.daemon.options import output_option, print_json
+from konverge.daemon.options import output_option, print_json, print_text
 
 __all__ = ["explain", "text_of", "urls_of"]
 
@@ -54,7 +54,7 @@ def explain(what: str, namespace: str, url: str, output: str) -> None:
     if output == "json":
         print_json(explanations)
     else:
-        click.echo(text_of(explanations))
+        print_text(text_of(explanations))
     if not any(explanation.get("cached", True) for explanation in explanations):
         raise click.ClickException(_absent(explanations, kind, namespace, name))
 

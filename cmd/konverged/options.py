@@ -25,10 +25,12 @@ __all__ = [
     "load_settings",
     "output_option",
     "print_json",
+    "print_text",
     "read_certificates",
     "settings_options",
     "settings_options_without",
     "target_argument",
+    "visible",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -129,6 +131,24 @@ def chosen_build(target: str | None) -> tuple[str, Build | None]:
         return load_build(target)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
+
+
+def print_text(text: str) -> None:
+    """Print a text that may hold texts of tenants, which change no line but their own, and nothing of the terminal."""
+    click.echo(visible(text))
+
+
+def visible(text: str) -> str:
+    r"""Return a text with an escape in place of each unprintable character but the newline.
+
+    Unprintable are escape sequences, reversals of the direction and halves of surrogate pairs, among others.
+
+    >>> visible("a\x1b[2Jb\nc")
+    'a\\x1b[2Jb\nc'
+    """
+    return "".join(
+        character if character.isprintable() or character == "\n" else ascii(character)[1:-1] for character in text
+    )
 
 
 def print_json(data: Any) -> None:

@@ -13,6 +13,7 @@ from konverge.daemon.options import (
     load_settings,
     output_option,
     print_json,
+    print_text,
     settings_options_without,
     target_argument,
 )
@@ -106,7 +107,7 @@ def plan(
     if output == "json":
         print_json(report.to_dict())
     else:
-        click.echo(text_of(report))
+        print_text(text_of(report))
     code = report.exit_code
     if code == 1 or detailed:
         click.get_current_context().exit(code)

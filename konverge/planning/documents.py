@@ -8,6 +8,8 @@ another form in one plan overwrite each other there.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -17,6 +19,7 @@ __all__ = ["Difference", "Document", "differences", "merge_patch", "three_way"]
 Document: TypeAlias = dict[str, Any]
 
 _ABSENT: Final = object()
+_QUOTED: Final = re.compile(r'[./"\[\]]')
 _IDENTITIES: Final = ("uid", "type", "name", "key")
 _OWNER_OF_FIELDS: Final = ("manager", "operation", "subresource")
 
@@ -122,7 +125,7 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[Difference]
     elif isinstance(before, list) and isinstance(after, list) and (identity := _named_items(before, after)):
         old, new = ({identity(item): item for item in side} for side in (before, after))
         for name in (*old, *(name for name in new if name not in old)):
-            yield from differences(old.get(name, _ABSENT), new.get(name, _ABSENT), f"{path}[{name}]")
+            yield from differences(old.get(name, _ABSENT), new.get(name, _ABSENT), f"{path}[{_item(name)}]")
     else:
         yield Difference(path, before, after)
 
@@ -140,13 +143,18 @@ def _whole(before: Any, after: Any, path: str) -> Iterator[Difference]:
     if isinstance(value, dict):
         members = {f"{path}.{_segment(name)}": member for name, member in value.items()}
     elif isinstance(value, list) and (identity := _named_items(value, [])):
-        members = {f"{path}[{identity(item)}]": item for item in value}
+        members = {f"{path}[{_item(identity(item))}]": item for item in value}
     if not members:
         yield Difference(path, None, value, added=True) if added else Difference(path, value, None, removed=True)
     for place, member in members.items():
         yield from _whole(_ABSENT, member, place) if added else _whole(member, _ABSENT, place)
 
 
+def _item(identity: str) -> str:
+    """Return the identity of an item in a path; only an identity that could be taken for another part of the path is quoted."""
+    return json.dumps(identity, ensure_ascii=False) if not identity.isprintable() or "]" in identity else identity
+
+
 def _segment(name: str) -> str:
-    """Return a key in a path; a key with a dot, such as an annotation's, is quoted."""
-    return f'"{name}"' if "." in name or "/" in name else name
+    """Return a key in a path; a key with a dot, such as an annotation's, and a key with an unprintable character are quoted."""
+    return json.dumps(name, ensure_ascii=False) if _QUOTED.search(name) or not name.isprintable() else name

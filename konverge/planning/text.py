@@ -1,4 +1,4 @@
-"""A report for people. Pure."""
+"""A report for people. Pure; the command escapes what is not printable (`konverge.daemon.options.print_text`)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,13 @@ def text_of(report: PlanReport) -> str:
             [f"{e.type} {e.reason} about {e.about}: {_cut(e.note)}" for e in report.events],
         ),
         ("Not tried:", [f"{n.controller}, {_count(len(n.keys), 'object')}: calls {n.calls}" for n in report.not_tried]),
-        ("Failed:", [f"{' of '.join(filter(None, (f.controller, f.key)))}: {f.error}" for f in report.failed]),
+        (
+            "Failed:",
+            [
+                f"{' of '.join(filter(None, (f.controller, f.key)))}: {_cut(f.error, 10 * _LONGEST)}"
+                for f in report.failed
+            ],
+        ),
     ):
         if lines:
             blocks.append("\n  ".join((title, *(line.replace("\n", "\n    ") for line in lines))))
@@ -56,19 +62,20 @@ def _cause(cause: Cause) -> str:
 
 
 def _field(change: Difference) -> str:
+    path = _cut(change.path)
     if change.added:
-        return f"+ {change.path}: {_value(change.after)}"
+        return f"+ {path}: {_value(change.after)}"
     if change.removed:
-        return f"- {change.path}: {_value(change.before)}"
-    return f"~ {change.path}: {_value(change.before)} -> {_value(change.after)}"
+        return f"- {path}: {_value(change.before)}"
+    return f"~ {path}: {_value(change.before)} -> {_value(change.after)}"
 
 
 def _value(value: Any) -> str:
     return _cut(json.dumps(value, ensure_ascii=False))
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+def _cut(text: str, longest: int = _LONGEST) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}..."
 
 
 def _count(number: int, noun: str) -> str:

@@ -222,6 +222,53 @@ def test_a_forged_annotation_stores_nothing_that_the_model_refuses(text: str) ->
         KEEPING.converted(forged, V1)
 
 
+@kv.resource(V1, kind="Tank", storage=False)
+class NewTank(kv.CustomResource[TankSpec, TankStatus]):
+    """A tank, in the version that is not stored yet."""
+
+
+@kv.resource(BETA, kind="Tank")
+class StoredBeta(kv.CustomResource[BetaSpec, TankStatus]):
+    """A tank in the version that is still stored."""
+
+
+def new_of(old: StoredBeta) -> NewTank:
+    return NewTank(spec=TankSpec(volume=Volume(millilitres=old.spec.litres * 1000), lid=old.spec.lid))
+
+
+def stored_of(new: NewTank) -> StoredBeta:
+    return StoredBeta(spec=BetaSpec(litres=new.spec.volume.millilitres // 1000, lid=new.spec.lid))
+
+
+STORED_IN_BETA = kv.Conversion.of(NewTank).version(StoredBeta, up=new_of, down=stored_of).keeping_lost_fields()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[1]", '[{"path": []}]', "null", "7", "9" * 400, '"\\ud800"', "\x00", "too large"),
+        '[{"path": ["metadata", "finalizers"], "value": []}]',
+        '[{"path": [["spec"]], "value": 1}]',
+        '[{"path": {"spec": 1}, "value": 1}]',
+        '[{"path": ["spec", "volume", "millilitres"], "value": 1e999, "left": 1000}]',
+        '[{"path": ["spec", "colour"], "value": ' + "9" * 400 + "}]",
+        "[" * 5000 + "]" * 5000,
+        '[{"path": ["spec", "colour"], "value": ' + "[" * 5000 + "]" * 5000 + "}]",
+    ],
+    ids=lambda text: f"{text[:30]!r} of {len(text)}",
+)
+def test_a_forged_annotation_of_the_stored_version_fails_no_list(text: str) -> None:
+    """A list in the newer version converts every stored object: one tenant's annotation must not hide the objects of all."""
+    forged = tank(BETA, {"litres": 1}, metadata={"annotations": {Annotation.KEPT_FIELDS: text, "team": "a"}})
+    plain = tank(BETA, {"litres": 1}, metadata={"annotations": {"team": "a"}})
+    assert STORED_IN_BETA.converted(forged, V1) == STORED_IN_BETA.converted(plain, V1)
+
+
+def test_fields_too_large_to_be_stored_refuse_the_write() -> None:
+    with pytest.raises(kv.NotConvertible, match="too large to be stored in that version"):
+        STORED_IN_BETA.converted(tank(V1, {**FULL, "colour": "r" * LARGEST}), BETA)
+
+
 def test_a_kept_field_whose_place_has_changed_is_dropped() -> None:
     text = '[{"path": ["spec", "lid"], "value": "shut", "left": "ajar"}, {"path": ["spec", "a", "b"], "value": 1}]'
     given = tank(BETA, {"litres": 1}, metadata={"annotations": {Annotation.KEPT_FIELDS: text}})

@@ -162,7 +162,7 @@ def test_a_local_time_of_day_is_found_in_its_zone(at: str, now: str, due: str) -
     assert moment == datetime.fromisoformat(due).replace(tzinfo=UTC)
 
 
-async def test_a_source_that_waits_after_a_failure_is_no_obstacle(lab: Lab) -> None:
+async def test_a_source_works_again_after_ten_quiet_seconds(lab: Lab) -> None:
     calls = 0
 
     async def bus(listening: kv.Listening) -> AsyncIterator[kv.Key]:
@@ -204,7 +204,7 @@ async def test_a_source_may_be_any_async_iterator(lab: Lab) -> None:
     assert runs.reasons == [("created",), ("source bus",)]
 
 
-async def test_a_source_that_yields_another_thing_is_told_what_to_yield(lab: Lab) -> None:
+async def test_a_source_that_yields_no_key_gets_the_remedy(lab: Lab) -> None:
     async def bus(_: kv.Listening) -> AsyncIterator[Any]:
         yield "one" * 1000
 
@@ -223,7 +223,7 @@ def test_a_mistake_in_a_source_is_refused_when_it_is_declared() -> None:
     for source in wrong:
         with pytest.raises(UsageError, match="give an async generator function"):
             controller(Runs()).listens_to(source)
-    for seconds in (float("nan"), float("inf"), -1.0, 1e300):
+    for seconds in (float("nan"), float("inf"), -1.0):
         with pytest.raises(UsageError, match="above 0"):
             kv.every(seconds)
     with pytest.raises(UsageError, match="above 0"):
