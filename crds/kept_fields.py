@@ -80,7 +80,7 @@ def kept_text(entries: Sequence[Entry]) -> str:
 
 
 def is_mark(text: str) -> bool:
-    """Return whether an annotation stands for fields that are too large for it."""
+    """Return whether an annotation replaces fields that are too large for it."""
     return text == _TOO_LARGE
 
 

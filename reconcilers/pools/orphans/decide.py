@@ -29,10 +29,16 @@ def is_due(observed: ObservedOrphan, now: datetime, grace: timedelta) -> bool:
 
 
 def plan_claim(observed: ObservedOrphan, now: datetime, grace: timedelta) -> Plan[Model]:
-    """Mark an orphan with an Event, or remove the mark of another instance; an orphan within its grace time waits."""
+    """Mark an orphan with an Event, or remove the mark of another instance; an orphan within its grace time waits.
+
+    A claim whose Nextcloud exists and does not confirm it yet is decided again after the grace time: no event follows if a pool records the
+    instance, or the Nextcloud drops it, later.
+    """
+    if observed.settled:
+        return Plan()
     if not is_orphan(observed):
-        unmarked = (_mark(observed.instance, None),) if observed.marked and not observed.settled else ()
-        return Plan(patches=unmarked)
+        unmarked = (_mark(observed.instance, None),) if observed.marked else ()
+        return Plan(patches=unmarked, outcome=RequeueAfter(grace))
     since = _since(observed.marked, now)
     if since is not None:
         return Plan(outcome=RequeueAfter(since + grace - now))

@@ -50,6 +50,10 @@ async def test_instance_is_created_despite_late_s3_and_deleted_despite_s3_failur
         "nextcloudinstances*: recreate by hand *",
         why="a new instance does not take Secrets and database of one whose finalizer was removed",
     )
+    lab.skip_plans(
+        "nextcloudinstances*: unfinalize by hand *",
+        why="the finalizer deletes Secrets and database: without the finalizer nothing deletes them",
+    )
     here = await started(lab)
     here.s3.fail(failure_of("CreateBucket", "SlowDown", 503), "CreateBucket", times=6)
     await here.create()

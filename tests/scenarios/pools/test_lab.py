@@ -75,7 +75,7 @@ async def test_a_changed_profile_replaces_what_is_not_assigned(lab: Lab) -> None
 
 @pytest.mark.scenario(quick=30)
 async def test_nextcloud_with_a_profile_is_created_once_and_deleted_with_its_instance(lab: Lab) -> None:
-    here = await guarded(lab).start()
+    here = await guarded(lab, successors=["nextcloudinstances"]).start()
     await here.profile(version="32")
     await here.claim("a", tier=None, profile="base", replicas=2)
     await here.says("a", "True", "Created")

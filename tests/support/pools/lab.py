@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from random import Random
 from typing import Any, Self
 
@@ -84,7 +84,14 @@ class StandIn:
         return Done()
 
 
-def guarded(lab: Lab, creates: int = 10) -> Clouds:
+RECREATED = {
+    "nextcloudinstances": "an instance is a UID: a successor is no member of its pool, and its Nextcloud is InstanceLost",
+    "nextcloudpools": "the record of the members ends with the status of a pool: a successor adopts them by its annotation only",
+}
+"""The kinds for which a successor of the same name is another object, with the reason."""
+
+
+def guarded(lab: Lab, creates: int = 10, successors: Iterable[str] = tuple(RECREATED)) -> Clouds:
     """Return the kit with its predicate, ignoring the differences between any two runs; a pool may create so many instances in a minute."""
     lab.may_differ(
         INSTANCE, why="the names of instances are random, and which of them is taken depends on when the process was up"
@@ -99,6 +106,8 @@ def guarded(lab: Lab, creates: int = 10) -> Clouds:
         "nextcloudinstances*: delete by hand *", why="a Nextcloud whose instance was deleted by hand gets no other one"
     )
     lab.skip_plans("the CRD of nextcloudinstances* goes *", why="as above, for all instances")
+    for plural in successors:
+        lab.skip_plans(f"{plural}*: recreate by hand *", why=RECREATED[plural])
     return Clouds(lab)
 
 

@@ -174,8 +174,8 @@ def marks(plan: Plan[Any]) -> list[str | None]:
     [
         (claim(settled=True), [], 0, Done()),
         (claim("2029-12-31T23:00:00Z", settled=True), [], 0, Done()),
-        (claim(exists=True), [], 0, Done()),
-        (claim("2029-12-31T23:59:00Z", exists=True), [None], 0, Done()),
+        (claim(exists=True), [], 0, RequeueAfter(GRACE)),
+        (claim("2029-12-31T23:59:00Z", exists=True), [None], 0, RequeueAfter(GRACE)),
         (claim(), [rfc3339(NOW)], 1, RequeueAfter(GRACE)),
         (claim(exists=True, unconfirmed=True), [rfc3339(NOW)], 1, RequeueAfter(GRACE)),
         (claim("no time"), [rfc3339(NOW)], 0, RequeueAfter(GRACE)),
