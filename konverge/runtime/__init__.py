@@ -26,7 +26,8 @@ from konverge.runtime.admission import AdmissionRequest, Allow, Deny, Webhook, W
 from konverge.runtime.apply.applier import Applier
 from konverge.runtime.apply.conflicts import HOLD, TAKE, Applied, Child, FieldsHeld, Held, OnConflict
 from konverge.runtime.apply.owners import back_reference, by_back_reference
-from konverge.runtime.builder.builder import Controller, Numbers
+from konverge.runtime.builder.builder import Controller
+from konverge.runtime.builder.numbers import Numbers
 from konverge.runtime.builder.predicates import (
     Predicate,
     all_of,

@@ -41,7 +41,7 @@ from konverge.runtime import Controller, Rule
 if TYPE_CHECKING:
     from konverge.client import Client
     from konverge.runtime import Manager
-    from konverge.runtime.builder.builder import Gate
+    from konverge.runtime.builder.reconciler import Gate
 
 __all__ = [
     "claim_controller",

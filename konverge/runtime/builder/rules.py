@@ -14,7 +14,8 @@ from konverge.kinds import Kind
 from konverge.rbac import READ, Rule, merged, plural_of
 
 if TYPE_CHECKING:
-    from konverge.runtime.builder.builder import Controller, Watched
+    from konverge.runtime.builder.builder import Controller
+    from konverge.runtime.builder.watched import Watched
 
 __all__ = ["may_read_live", "rules_of"]
 

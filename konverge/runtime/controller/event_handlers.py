@@ -17,8 +17,9 @@ from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.objects import Metadata
 from konverge.runtime.apply.applier import Applier
-from konverge.runtime.builder.builder import Controller, Watched
+from konverge.runtime.builder.builder import Controller
 from konverge.runtime.builder.predicates import life_changed
+from konverge.runtime.builder.watched import Watched
 from konverge.runtime.cache.readers import Caches
 from konverge.runtime.consistency.own_writes import OwnVersions
 from konverge.runtime.controller.watches import ControllerWatches

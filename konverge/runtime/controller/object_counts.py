@@ -24,7 +24,8 @@ from konverge.conditions import STATUSES, condition_entries
 from konverge.errors import UsageError
 from konverge.logs import get_logger
 from konverge.objects import Object
-from konverge.runtime.builder.builder import Controller, Group, Grouping
+from konverge.runtime.builder.builder import Controller
+from konverge.runtime.builder.spec import Group, Grouping
 from konverge.words import LogKey
 
 if TYPE_CHECKING:

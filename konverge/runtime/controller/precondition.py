@@ -19,7 +19,7 @@ from konverge.words import LogKey
 
 if TYPE_CHECKING:
     from konverge.kinds import Kind
-    from konverge.runtime.builder.builder import Gate
+    from konverge.runtime.builder.reconciler import Gate
 
 __all__ = ["Precondition"]
 

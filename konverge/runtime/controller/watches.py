@@ -21,7 +21,8 @@ from konverge.client import Client
 from konverge.informers import Change, Informer, InformerSet, Registration, RestartCause, Selection
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
-from konverge.runtime.builder.builder import Controller, Watched
+from konverge.runtime.builder.builder import Controller
+from konverge.runtime.builder.watched import Watched
 from konverge.runtime.cache.narrowed import Narrowed
 from konverge.runtime.consistency.catch_up import catch_up
 from konverge.runtime.observability.readiness import Obstacle, why_not

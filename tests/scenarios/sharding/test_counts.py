@@ -13,7 +13,7 @@ from shards import COORDINATOR, HASH, Shards
 from widgets import CONFIG_MAP
 
 import konverge as kv
-from konverge.runtime.builder.builder import Group
+from konverge.runtime.builder.spec import Group
 from konverge.runtime.sharding.ordinal import STATEFUL_SET
 from konverge.runtime.sharding.settings import ShardingSettings
 

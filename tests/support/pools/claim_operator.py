@@ -19,7 +19,7 @@ from konverge.reconcilers.pools.claims.reconciler import NextcloudReconciler
 from konverge.reconcilers.pools.install import claim_controller, pool_controller
 from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.pools.settings import PoolSettings
-from konverge.runtime.builder.builder import Indexed
+from konverge.runtime.builder.watched import Indexed
 
 __all__ = ["build", "pools", "serve"]
 

@@ -1,0 +1,83 @@
+"""The parts of a controller's description, which the verbs of the builder fill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+from konverge.kinds import Kind, Resource
+from konverge.objects import Metadata, Object
+from konverge.rbac import Rule
+from konverge.runtime.builder.numbers import Numbers
+from konverge.runtime.builder.predicates import Predicate
+from konverge.runtime.builder.reconciler import FailureReport, Gate, Reconciles
+from konverge.runtime.builder.sources import Source
+from konverge.runtime.builder.watched import Indexed, Watched
+
+if TYPE_CHECKING:
+    from konverge.runtime.cache.readers import Caches
+
+__all__ = ["ControllerSpec", "Group", "Grouping"]
+
+R = TypeVar("R", bound=Resource)
+
+Group: TypeAlias = tuple[str, ...]
+"""Values of the labels of a gauge, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """A gauge with the number of objects in each group; the groups of `always` exist from the start of the controller."""
+
+    metric: str
+    help: str
+    labels: tuple[str, ...]
+    by: Callable[[Object], Iterable[Group]]
+    always: tuple[Group, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSpec(Generic[R]):
+    """The parts of a controller's description."""
+
+    kind: Kind[R]
+    name: str
+    model: type[Any] | None = None
+    reconciler: Reconciles[R] | None = None
+    owned: tuple[Watched, ...] = ()
+    watched: tuple[Watched, ...] = ()
+    indexed: tuple[Indexed, ...] = ()
+    sources: tuple[tuple[str, Source], ...] = ()
+    """Sources of keys beside the watches, by name."""
+    finalizer_name: str = ""
+    may_hold: Callable[[Metadata, Caches], bool] | None = None
+    """Whether the finalizer may be added to an object now; None: always."""
+    also_deleting: bool = False
+    """Whether `reconcile` gets objects under deletion too."""
+    invalid: tuple[str, str] | None = None
+    failure_report: FailureReport | None = None
+    conditions: tuple[str, ...] | None = None
+    counted: tuple[str, ...] = ()
+    """The condition types whose objects are counted by status."""
+    groupings: tuple[Grouping, ...] = ()
+    """Gauges with the numbers of objects by other labels."""
+    predicate: Predicate | None = None
+    labels: str = ""
+    fields: str = ""
+    rules: tuple[Rule, ...] = ()
+    live: tuple[Kind[Any], ...] | None = None
+    """The kinds that are read live; None: any kind."""
+    status_suffix: str = ""
+    status_shared: bool = False
+    statuses: tuple[tuple[Kind[Any], str], ...] = ()
+    gate: Gate | None = None
+    elected: bool = True
+    """Whether the controller works only on the leader."""
+    family: Callable[[Metadata], str] | None = None
+    """Returns the sharding key of an object; None: replicas do not share objects."""
+    outside: str = ""
+    """The server outside Kubernetes that the reconciler calls; "" for none."""
+    stand_in: Reconciles[R] | None = None
+    """Reconciles in a plan, in place of a reconciler that calls something outside Kubernetes."""
+    numbers: Numbers = field(default_factory=Numbers)
