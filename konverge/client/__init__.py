@@ -18,7 +18,9 @@
     guarded.py      writes that change only the version of the object that was read (`expect`): pure
     ledger.py       the writes of this process, until the caches show them
     pages.py follow.py pod_logs.py   lists in pages, watches and waits for scripts, logs
-    client.py       the verbs
+    core.py         the parts that all verbs share, and the two writes of the runtime
+    read_verbs.py script_verbs.py pod_verbs.py   the verbs that read, for scripts, for the containers of a pod
+    client.py       the client: these verbs and the writes
 
 Guarantees: every call has a deadline and every watch a read-idle timeout. A request is repeated only if that is safe. A write that was
 cancelled or lost its response is recorded as possibly done. No body is ever logged.

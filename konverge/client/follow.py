@@ -30,7 +30,7 @@ from konverge.objects import Metadata
 from konverge.selectors import LabelSelector
 
 if TYPE_CHECKING:
-    from konverge.client.client import Client
+    from konverge.client.read_verbs import ReadVerbs
 
 __all__ = ["ObjectEvent", "follow", "wait_until", "wait_until_deleted"]
 
@@ -93,7 +93,7 @@ class _Known(Generic[R]):
 
 
 async def _states(
-    client: Client, kind: Kind[R], namespace: str | None, *, labels: str, fields: str
+    client: ReadVerbs, kind: Kind[R], namespace: str | None, *, labels: str, fields: str
 ) -> AsyncGenerator[Listing[R] | WatchEvent]:
     """Yield the list of the selected objects, then the events of the watch; another list if the server has forgotten the version."""
     LabelSelector.given(labels, f"watch of {kind.kind}")
@@ -132,7 +132,7 @@ async def _states(
 
 
 async def follow(
-    client: Client, what: Kind[R] | type[R], namespace: str | None, *, labels: str, fields: str
+    client: ReadVerbs, what: Kind[R] | type[R], namespace: str | None, *, labels: str, fields: str
 ) -> AsyncGenerator[ObjectEvent[R]]:
     """Yield the events of the selected objects, without end (`Client.follow`)."""
     kind, known = kind_of(what), _Known[R]()
@@ -148,7 +148,7 @@ async def follow(
 
 
 async def wait_until(
-    client: Client,
+    client: ReadVerbs,
     what: Kind[R] | type[R],
     name: str,
     predicate: Callable[[R], bool],
@@ -177,7 +177,7 @@ async def wait_until(
 
 
 async def wait_until_deleted(
-    client: Client, what: Kind[R] | type[R], name: str, namespace: str, *, uid: str, timeout: float
+    client: ReadVerbs, what: Kind[R] | type[R], name: str, namespace: str, *, uid: str, timeout: float
 ) -> None:
     """Return as soon as the object does not exist, or another object has its name (`Client.wait_until_deleted`)."""
     kind, last = kind_of(what), "no list has arrived"

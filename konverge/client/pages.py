@@ -18,14 +18,14 @@ from konverge.client.responses import decode_object
 from konverge.kinds import Kind, Resource
 
 if TYPE_CHECKING:
-    from konverge.client.client import Client
+    from konverge.client.core import ClientCore
 
 __all__ = ["all_pages", "pages"]
 
 R = TypeVar("R", bound=Resource)
 
 
-async def pages(client: Client, kind: Kind[R], info: ResourceInfo, query: ListQuery) -> AsyncIterator[Listing[R]]:
+async def pages(client: ClientCore, kind: Kind[R], info: ResourceInfo, query: ListQuery) -> AsyncIterator[Listing[R]]:
     """Yield each page as a list of decoded objects with the version of the first page."""
     version = ""
     while True:
@@ -37,7 +37,7 @@ async def pages(client: Client, kind: Kind[R], info: ResourceInfo, query: ListQu
         query = replace(query, continue_=page.continue_)
 
 
-async def all_pages(client: Client, kind: Kind[R], info: ResourceInfo, query: ListQuery) -> Listing[R]:
+async def all_pages(client: ClientCore, kind: Kind[R], info: ResourceInfo, query: ListQuery) -> Listing[R]:
     """Return all pages as one list."""
     items: list[R] = []
     version = ""

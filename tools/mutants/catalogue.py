@@ -331,8 +331,8 @@ _LEDGER: Final = (
     Mutant(
         "ledger-never-settled",
         "the answer to a write is not noted",
-        CLIENT + "client",
-        "Client._write",
+        CLIENT + "core",
+        "ClientCore._write",
         "pending.settle(stored.version, stored.uid, stored.name)",
         "",
         ("backup",),
@@ -340,8 +340,8 @@ _LEDGER: Final = (
     Mutant(
         "ledger-failure-in-flight",
         "a write that failed counts as under way for ever",
-        CLIENT + "client",
-        "Client._send",
+        CLIENT + "core",
+        "ClientCore._send",
         "if call.outcome_unknown:\n    pending.unknown()\nelse:\n    pending.failed()",
         "if call.outcome_unknown:\n    pending.unknown()\nelif pending.closed:\n    pending.failed()",
         ("backup",),
