@@ -64,6 +64,10 @@ ifneq ($(KONVERGE_NO_CONTROL_PLANE),1)
 	@if ! $(BIN)/python tools/other_languages.py; then echo "==> going on without some examples in other languages: their tests are skipped"; fi
 endif
 
+.PHONY: browser
+browser: venv
+	@if ! $(BIN)/python tools/browser.py; then echo "==> going on without a browser: no page is looked at"; fi
+
 # --- verbs ---------------------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
@@ -74,7 +78,7 @@ endif
 	@$(BIN)/konverge demo $(if $(CONTROL_PLANE),--control-plane=$(CONTROL_PLANE)) $(ARGS)
 
 .PHONY: test
-test: control-plane promtool prometheus versitygw cluster-api other-languages ## Run every test, those on a real kube-apiserver too; FLAKES=folder runs failed tests again, alone
+test: control-plane promtool prometheus versitygw cluster-api other-languages browser ## Run every test, those on a real kube-apiserver too; FLAKES=folder runs failed tests again, alone
 ifdef FLAKES
 	KIT_TESTS=changed GOGC=400 $(BIN)/python tools/retry_failed.py $(FLAKES) --workers 4 --lab=quick $(ARGS)
 else
@@ -133,6 +137,10 @@ generate: readme ## Write what is generated anew: CRD manifests, the chart's fil
 	$(BIN)/python tools/protos.py
 	$(BIN)/python tools/chart_files.py
 	$(BIN)/python tools/render_deploy.py
+
+.PHONY: docs
+docs: venv ## Serve the documents as a site, until Ctrl-C
+	PYTHONPATH=tools $(BIN)/python -m pages.build --serve
 
 .PHONY: readme
 readme: venv ## Put the examples into README.md and docs/ anew

@@ -30,6 +30,7 @@ VERBS = {
     "guard",
     "walk",
     "generate",
+    "docs",
     "readme",
     "changelog",
     "record",
