@@ -145,11 +145,6 @@ async def test_upgrade_keeps_data_that_the_daemon_wrote_to_secret_and_webhooks(h
     await helm("uninstall", RELEASE)
 
 
-@pytest.fixture
-def template(helm_program: Path) -> Template:
-    return Template(helm_program)
-
-
 @IN_MEMORY
 async def test_the_test_of_a_release_asks_the_daemon_whether_it_is_ready(
     helm: Kubectl, client: Client, place: Place, template: Template, tmp_path: Path
