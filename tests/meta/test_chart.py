@@ -37,6 +37,9 @@ def test_the_schema_knows_exactly_the_values_that_exist(tree: Tree) -> None:
     assert not schema["additionalProperties"]
     known, refused = set(schema["properties"]), {name for name in OTHER_NAMES if "." not in name}
     assert known - refused == set(yaml.safe_load((chart / "values.yaml").read_text()))
+    described = {value.path: value.doc for value in values_of((chart / "values.yaml").read_text())}
+    assert schema["properties"]["image"]["properties"]["digest"]["description"] == described["image.digest"]
+    assert {name for name in described if "." not in name and "description" not in schema["properties"][name]} == set()
 
 
 def test_each_name_of_another_chart_leads_to_a_value_that_exists(tree: Tree) -> None:
