@@ -5,6 +5,7 @@ parts.py     what a chart holds of an operator, as data, and the generated files
 values.py    values.yaml with its comments: the table of values, a value left out or set
 users.py     the rules of the ClusterRoles for users
 schema.py    the JSON schema of values
+other_names.py   names that values have in other charts, and their names here
 chart.py     all files of a chart
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from konverge.charts.parts import OperatorChart, files_of
@@ -17,6 +18,14 @@ FOLDER = Path(__file__).parent / "konverge"
 _OWN = "konverge"
 _SHARED = "files/daemon/"
 _HELPER = re.compile(rf'(include|define) "{_OWN}\.')
+_OF_FAMILIES = re.compile(
+    r"^ *\{\{- /\* families \*/\}\}\n.*?^ *\{\{- /\* end of families \*/\}\}\n", re.MULTILINE | re.DOTALL
+)
+"""Text between two comments that the chart of an operator without families leaves out."""
+_OF_REPOSITORY = re.compile(r"^(?:#| *runbook_url: docs/).*\n", re.MULTILINE)
+"""Lines of alerts that name files of konverge's repository."""
+_CASES = "values/"
+"""Values files for common cases."""
 _README = """# {name}
 
 {description}. Values are checked against `values.schema.json`: an unknown or malformed one stops `helm` with its path.
@@ -26,7 +35,12 @@ helm install {name} {where} --namespace {name}-system --create-namespace
 helm test {name} --namespace {name}-system
 ```
 
-{more}## Values
+{more}## Values files
+
+| File | Case |
+|---|---|
+{cases}
+## Values
 
 <!-- Generated from values.yaml{by}. -->
 {table}"""
@@ -38,10 +52,21 @@ def own_chart() -> dict[str, str]:
     return {path.relative_to(FOLDER).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
-def readme(chart: OperatorChart, values: str, *, where: str, by: str = "", more: str = "") -> str:
-    """Return the README of a chart: how it is installed, and its values."""
+def readme(chart: OperatorChart, files: Mapping[str, str], *, where: str, by: str = "", more: str = "") -> str:
+    """Return the README of a chart with these files: how it is installed, its values files, and its values."""
+    cases = "".join(
+        f"| `{path}` | {text.splitlines()[0].removeprefix('# ')} |\n"
+        for path, text in sorted(files.items())
+        if path.startswith(_CASES)
+    )
     return _README.format(
-        name=chart.name, description=chart.description, table=table(values), where=where, by=by, more=more
+        name=chart.name,
+        description=chart.description,
+        table=table(files["values.yaml"]),
+        cases=cases,
+        where=where,
+        by=by,
+        more=more,
     )
 
 
@@ -52,8 +77,10 @@ def generated_files(chart: OperatorChart, pieces: dict[str, str]) -> dict[str, s
     return {
         **files_of(chart),
         "values.yaml": values,
-        "README.md": readme(chart, values, where="charts/konverge", by=" by: make generate", more=more),
-        "values.schema.json": schema_text(pieces["values.schema.json"], chart, families=True),
+        "README.md": readme(
+            chart, {**pieces, "values.yaml": values}, where="charts/konverge", by=" by: make generate", more=more
+        ),
+        "values.schema.json": schema_text(pieces["values.schema.json"], chart, values, families=True),
     }
 
 
@@ -80,15 +107,21 @@ def chart_files(chart: OperatorChart) -> dict[str, str]:
     values = with_value(values, "args", list(chart.arguments))
     if any(part.has_webhooks for part in chart.parts):
         values = with_value(values, "webhooks.enabled", True)
-    templates = {path: text for path, text in pieces.items() if path.startswith("templates/")}
+    templates = {
+        path: _HELPER.sub(rf'\1 "{chart.name}.', general)
+        for path, text in pieces.items()
+        if path.startswith("templates/") and (general := _OF_FAMILIES.sub("", text))
+    }
+    cases = {path: text for path, text in pieces.items() if path.startswith(_CASES) and "families:" not in text}
     return {
         ".helmignore": pieces[".helmignore"],
         "Chart.yaml": _chart_yaml(chart, pieces["Chart.yaml"]),
         "values.yaml": values,
-        "values.schema.json": schema_text(pieces["values.schema.json"], chart, families=False),
-        "README.md": readme(chart, values, where="."),
-        **{path: _HELPER.sub(rf'\1 "{chart.name}.', text) for path, text in templates.items()},
-        **{path: text for path, text in pieces.items() if path.startswith(_SHARED)},
+        "values.schema.json": schema_text(pieces["values.schema.json"], chart, values, families=False),
+        "README.md": readme(chart, {**cases, "values.yaml": values}, where="."),
+        **templates,
+        **cases,
+        **{path: _OF_REPOSITORY.sub("", text) for path, text in pieces.items() if path.startswith(_SHARED)},
         **files_of(chart),
     }
 

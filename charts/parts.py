@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from konverge.charts.other_names import OTHER_NAMES
 from konverge.crds import to_yaml
 
 __all__ = ["ChartPlaces", "OperatorChart", "Part", "Rules", "difference", "files_of"]
@@ -168,7 +169,12 @@ def files_of(chart: OperatorChart) -> dict[str, str]:
     Files of a variant are in a folder of their own, `PART-SEMANTICS`, if they differ from the files of the part.
     """
     families = {part.name: places for part in chart.parts if (places := part.places.data())}
-    operator = {"manager": chart.manager, "clusterWide": sorted(chart.cluster_wide), "families": families}
+    facts = {"clusterWide": sorted(chart.cluster_wide), "families": families}
+    operator = {
+        "manager": chart.manager,
+        **{key: value for key, value in facts.items() if value},
+        "otherNames": dict(OTHER_NAMES),
+    }
     files = {"operator.yaml": _yaml(operator)}
     for part in chart.parts:
         own = _files_of_part(part) | {name: part.files[name] for name in _COPIED if name in part.files}

@@ -33,7 +33,8 @@ def chart(root: Path = ROOT) -> OperatorChart:
 def expected(root: Path = ROOT) -> dict[str, str]:
     """Return the generated files: path in the chart, and content."""
     folder = root / "charts/konverge"
-    pieces = {name: (folder / name).read_text() for name in ("values.yaml", "values.schema.json")}
+    paths = (folder / "values.yaml", folder / "values.schema.json", *folder.glob("values/*.yaml"))
+    pieces = {path.relative_to(folder).as_posix(): path.read_text() for path in paths}
     made = chart(root)
     found = generated_files(made, pieces)
     for part in ("daemon", *(part.name for part in made.parts)):

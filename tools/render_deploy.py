@@ -65,7 +65,8 @@ def split(rendered: str) -> dict[str, str]:
 
 def inputs(root: Path = ROOT) -> list[str]:
     """Return the paths of the chart's files that rendering reads."""
-    chart = (path for path in (root / CHART).rglob("*") if path.is_file() and path.suffix != ".md")
+    files = (path for path in (root / CHART).rglob("*") if path.is_file() and path.suffix != ".md")
+    chart = (path for path in files if path.parent.name != "values")
     paths = sorted([*chart, root / VALUES])
     return [path.relative_to(root).as_posix() for path in paths]
 

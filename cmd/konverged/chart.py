@@ -109,11 +109,14 @@ def problems_of(name: str | None, version: str, app_version: str | None) -> Iter
 
 def write(folder: Path, files: Mapping[str, str]) -> None:
     """Write a chart, and remove generated files that it no longer has. Raises OSError, also for a folder that holds something else."""
+    from konverge.charts import own_chart
+
     if folder.exists() and any(folder.iterdir()) and not (folder / "Chart.yaml").is_file():
         raise FileExistsError(0, "the folder is not empty and holds no chart; name another one with -o")
-    for path in folder.glob("files/*/*"):
-        if path.relative_to(folder).as_posix() not in files:
-            path.unlink()
+    generated = {path.relative_to(folder).as_posix() for path in folder.glob("files/*/*")}
+    for name in generated | {name for name in own_chart() if name.startswith("templates/")}:
+        if name not in files:
+            (folder / name).unlink(missing_ok=True)
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -29,6 +29,7 @@ from pydantic_settings import EnvSettingsSource
 
 from konverge.crds.decoding import misfits, problem_words
 from konverge.daemon.settings import PREFIX, Settings
+from konverge.daemon.version import BUILD_VARIABLE, COMMIT_VARIABLE
 from konverge.errors import ConfigError, UsageError
 
 __all__ = [
@@ -50,6 +51,8 @@ FILE_VARIABLE = f"{PREFIX}CONFIG"
 OTHERS = frozenset(
     {
         FILE_VARIABLE,
+        BUILD_VARIABLE,
+        COMMIT_VARIABLE,
         f"{PREFIX}CACHE",
         f"{PREFIX}ENVTEST_MIRROR",
         f"{PREFIX}NO_CONTROL_PLANE",

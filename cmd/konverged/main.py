@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
+from konverge.daemon.version import version_option
 from konverge.errors import KonvergeError
 
 if TYPE_CHECKING:
@@ -143,15 +144,6 @@ def _loaded(name: str, entry: EntryPoint) -> click.Command:
     return command
 
 
-def _version(ctx: click.Context, _parameter: click.Parameter, asked: bool) -> None:
-    if not asked or ctx.resilient_parsing:
-        return
-    from importlib.metadata import version
-
-    click.echo(f"konverge {version('konverge')}")
-    ctx.exit()
-
-
 # Not a docstring, because click wants the character \b before lines that stay as they are.
 _HELP: Final = """Kubernetes controllers for asyncio Python.
 
@@ -170,7 +162,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage.
 
 
 @click.group(cls=_Group, help=_HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version.")
+@version_option
 def program() -> None:
     """Kubernetes controllers for asyncio Python."""
 

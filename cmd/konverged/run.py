@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from konverge.daemon.options import chosen_build, load_settings, settings_options, target_argument
+from konverge.daemon.version import version_option
 
 __all__ = ["run"]
 
@@ -16,6 +17,7 @@ __all__ = ["run"]
 @click.option(
     "--name", metavar="NAME", default=None, help="The field manager of every write; without, the module's name."
 )
+@version_option
 @settings_options
 def run(target: str | None, name: str | None, file: str | None, assignments: tuple[str, ...], **flags: Any) -> None:
     """Run controllers until a signal.

@@ -58,7 +58,18 @@ def test_whatever_pip_installs_is_locked_with_a_hash_or_built_here() -> None:
 def test_the_last_stage_runs_nothing_and_copies_the_environment_alone() -> None:
     last = stages()[-1]
     assert [rest for word, rest in last if word == "COPY"] == ["--from=build /opt/konverge /opt/konverge"]
-    assert [word for word, _ in last] == ["FROM", "COPY", "ENV", "USER", "EXPOSE", "ENTRYPOINT", "CMD"]
+    assert [word for word, _ in last] == [
+        "FROM",
+        "COPY",
+        "ARG",
+        "ARG",
+        "ENV",
+        "ENV",
+        "USER",
+        "EXPOSE",
+        "ENTRYPOINT",
+        "CMD",
+    ]
     assert ("USER", "65532:65532") in last
 
 

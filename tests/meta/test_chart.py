@@ -9,6 +9,9 @@ import pytest
 import yaml
 from hosted import NAMES
 
+from konverge.charts.other_names import OTHER_NAMES
+from konverge.charts.values import values_of
+
 if TYPE_CHECKING:
     from tests.meta.conftest import Tree
 
@@ -32,7 +35,19 @@ def test_the_schema_knows_exactly_the_values_that_exist(tree: Tree) -> None:
     chart = tree.root / "charts/konverge"
     schema = json.loads((chart / "values.schema.json").read_text())
     assert not schema["additionalProperties"]
-    assert set(schema["properties"]) - {"global"} == set(yaml.safe_load((chart / "values.yaml").read_text()))
+    known, refused = set(schema["properties"]), {name for name in OTHER_NAMES if "." not in name}
+    assert known - refused == set(yaml.safe_load((chart / "values.yaml").read_text()))
+    described = {value.path: value.doc for value in values_of((chart / "values.yaml").read_text())}
+    assert schema["properties"]["image"]["properties"]["digest"]["description"] == described["image.digest"]
+    assert {name for name in described if "." not in name and "description" not in schema["properties"][name]} == set()
+
+
+def test_each_name_of_another_chart_leads_to_a_value_that_exists(tree: Tree) -> None:
+    described = [value.path for value in values_of((tree.root / "charts/konverge/values.yaml").read_text())]
+    known = {".".join(path.split(".")[:length]) for path in described for length in range(1, 4)}
+    ours = {name for text in OTHER_NAMES.values() for name in text.split(" or ")}
+    assert {name for name in ours - known if not name.startswith("settings.")} == set()
+    assert not OTHER_NAMES.keys() & known, "a value is refused under its own name"
 
 
 def test_a_file_that_nothing_generates_any_more_is_outdated(tool: Any, tmp_path: Any) -> None:

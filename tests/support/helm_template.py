@@ -10,8 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from click.testing import CliRunner
 
-__all__ = ["CHART", "NAMESPACE", "Rendered", "Right", "Template", "check_names", "deep", "merged", "rights_of"]
+from konverge.daemon.main import program
+
+__all__ = [
+    "CHART",
+    "NAMESPACE",
+    "Rendered",
+    "Right",
+    "Template",
+    "check_names",
+    "deep",
+    "konverge",
+    "merged",
+    "rights_of",
+]
 
 CHART = Path(__file__).parents[2] / "charts" / "konverge"
 NAMESPACE = "konverge-system"
@@ -23,6 +37,13 @@ _OF_THE_CLUSTER = {
 
 Right = tuple[str, str, str, tuple[str, ...], str]
 """Namespace ("" for all), group, resource, names, verb."""
+
+
+def konverge(*words: str) -> str:
+    """Return what the command line prints; the command has to succeed."""
+    result = CliRunner().invoke(program, list(words), prog_name="konverge")
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
 
 def deep(path: str, value: Any) -> dict[str, Any]:

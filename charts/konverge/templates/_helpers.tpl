@@ -54,29 +54,33 @@ annotations:
 {{- end -}}
 
 {{- define "konverge.image" -}}
+{{- $registry := .Values.global.imageRegistry | default .Values.image.registry -}}
+{{- $repository := empty $registry | ternary .Values.image.repository (printf "%s/%s" (trimSuffix "/" $registry) .Values.image.repository) -}}
 {{- if .Values.image.digest -}}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- printf "%s@%s" $repository .Values.image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- printf "%s:%s" $repository (.Values.image.tag | default .Chart.AppVersion) -}}
 {{- end -}}
 {{- end -}}
 
-{{/* What the generator wrote about the operator: the name of its manager, and which of its parts are cluster-wide. */}}
+{{/* What the generator wrote about the operator: the name of its manager, facts about its parts, and names of other charts. */}}
 {{- define "konverge.operator" -}}
 {{- .Files.Get "files/operator.yaml" -}}
 {{- end -}}
 
-{{/* The parts that run, as a JSON list: the families that are switched on, or all there is of an operator without families. */}}
+{{/* The parts that run, as a JSON list. */}}
 {{- define "konverge.parts" -}}
-{{- $parts := list -}}
+{{- $parts := list "operator" -}}
+{{- /* families */}}
+{{- $parts = list -}}
 {{- range $name, $family := .Values.families -}}
 {{- if $family.enabled -}}{{- $parts = append $parts $name -}}{{- end -}}
 {{- end -}}
-{{- if not (hasKey .Values "families") -}}{{- $parts = list "operator" -}}{{- end -}}
+{{- /* end of families */}}
 {{- toJson $parts -}}
 {{- end -}}
 
-{{/* A generated file of a part, that of the semantics that its settings choose if they have their own: (dict "root" $ "part" "quota" "file" "rules.yaml"). */}}
+{{/* A generated file of a part, that of the semantics that its settings choose if they have their own: (dict "root" $ "part" "operator" "file" "rules.yaml"). */}}
 {{- define "konverge.file" -}}
 {{- $chosen := printf "%s-%s" .part (dig .part "semantics" "" .root.Values.settings) -}}
 {{- .root.Files.Get (printf "files/%s/%s" $chosen .file) | default (.root.Files.Get (printf "files/%s/%s" .part .file)) -}}
@@ -91,66 +95,6 @@ annotations:
 {{- end -}}
 {{- end -}}
 {{- $rules | uniq | toJson -}}
-{{- end -}}
-
-{{/* The generated data of a family, as YAML: (dict "root" $ "part" "pools"). */}}
-{{- define "konverge.family" -}}
-{{- $operator := include "konverge.operator" .root | fromYaml -}}
-{{- dig "families" .part dict $operator | toYaml -}}
-{{- end -}}
-
-{{/* The namespaces of the rules-namespaces.yaml of a part, as a JSON list: first that of a setting, then those that a value lists. `*` stands for all namespaces. */}}
-{{- define "konverge.namespacesOf" -}}
-{{- $found := list -}}
-{{- $values := dig .part dict (.root.Values.families | default dict) -}}
-{{- with (include "konverge.family" . | fromYaml).namespaces -}}
-{{- $first := dig $.part .setting .default $.root.Values.settings -}}
-{{- if hasKey $values .setting -}}{{- $first = get $values .setting -}}{{- end -}}
-{{- $found = prepend ($values.namespaces | default list) ($first | default $.root.Release.Namespace) -}}
-{{- end -}}
-{{- $found | uniq | toJson -}}
-{{- end -}}
-
-{{/* Whether the setting of an option has its value: (dict "root" $ "part" "pools" "option" {path: [], value: ""}). */}}
-{{- define "konverge.chosen" -}}
-{{- $value := dig .part dict .root.Values.settings -}}
-{{- range .option.path -}}
-{{- $value = kindIs "map" $value | ternary (dig . "" (kindIs "map" $value | ternary $value dict)) "" -}}
-{{- end -}}
-{{- if eq (toString $value) (toString .option.value) -}}true{{- end -}}
-{{- end -}}
-
-{{/* Whether the family of apps watches Secrets: in the whole cluster only if a value says so. */}}
-{{- define "konverge.watchesSecrets" -}}
-{{- $given := dig "apps" "watch_secrets" "" .Values.settings | toString -}}
-{{- if or (eq $given "true") (and (eq $given "") (or .Values.watchNamespace (dig "apps" "secret_namespaces" list .Values.settings))) -}}true{{- end -}}
-{{- end -}}
-
-{{/* The operator's own namespace for a family: a value of the family, or the namespace of the release: (dict "root" $ "part" "workspaces" "setting" "namespace"). */}}
-{{- define "konverge.home" -}}
-{{- dig .part .setting "" (.root.Values.families | default dict) | default .root.Release.Namespace -}}
-{{- end -}}
-
-{{/* The namespace of the kubeconfigs of workspaces. */}}
-{{- define "konverge.workspacesNamespace" -}}
-{{- include "konverge.home" (dict "root" . "part" "workspaces" "setting" "namespace") -}}
-{{- end -}}
-
-{{/* What has Secrets in the release's namespace beside the kubeconfigs of workspaces, as a JSON list. */}}
-{{- define "konverge.secretsOfOthers" -}}
-{{- $found := list -}}
-{{- range $part := include "konverge.parts" . | fromJsonArray -}}
-{{- with include "konverge.file" (dict "root" $ "part" $part "file" "rules-home.yaml") -}}
-{{- $resources := list -}}
-{{- range (fromYaml .).rules -}}{{- $resources = concat $resources .resources -}}{{- end -}}
-{{- if has "secrets" $resources -}}{{- $found = append $found (printf "families.%s" $part) -}}{{- end -}}
-{{- end -}}
-{{- end -}}
-{{- if include "konverge.webhooks" . -}}{{- $found = append $found "webhooks" -}}{{- end -}}
-{{- if and .Values.metrics.secure.enabled (eq .Values.metrics.secure.certificates "certManager") -}}
-{{- $found = append $found "metrics.secure" -}}
-{{- end -}}
-{{- toJson $found -}}
 {{- end -}}
 
 {{/* Whether a part that runs has webhooks. */}}
@@ -192,38 +136,35 @@ annotations:
 {{- if or .Values.election.enabled (include "konverge.shares" .) (eq (toString .Values.sharding.mode) "leader") -}}true{{- end -}}
 {{- end -}}
 
+{{/* Stop if a value has the name that it has in other charts. */}}
+{{- define "konverge.checkNames" -}}
+{{- $given := list -}}
+{{- range $name, $ours := (include "konverge.operator" . | fromYaml).otherNames -}}
+{{- $at := $.Values -}}
+{{- $found := true -}}
+{{- range splitList "." $name -}}
+{{- $found = and $found (kindIs "map" $at) (hasKey $at .) -}}
+{{- if $found -}}{{- $at = get $at . -}}{{- end -}}
+{{- end -}}
+{{- if $found -}}{{- $given = append $given (printf "%s (write %s)" $name $ours) -}}{{- end -}}
+{{- end -}}
+{{- with $given -}}{{- fail (printf "values that have another name here: %s" (join ", " .)) -}}{{- end -}}
+{{- end -}}
+
 {{/* Stop with a clear line if values that are each right do not go together. */}}
 {{- define "konverge.check" -}}
-{{- $parts := include "konverge.parts" . | fromJsonArray -}}
-{{- if not $parts -}}
-{{- fail "families: switch on at least one of them, for instance families.apps.enabled=true" -}}
-{{- end -}}
-{{- range (include "konverge.operator" . | fromYaml).clusterWide -}}
-{{- if and $.Values.watchNamespace (has . $parts) -}}
-{{- fail (printf "watchNamespace: %s reconciles cluster-wide objects; set families.%s.enabled=false, or leave watchNamespace empty" . .) -}}
-{{- end -}}
-{{- end -}}
+{{- include "konverge.checkNames" . -}}
+{{- /* families */}}
+{{- include "konverge.checkFamilies" . -}}
+{{- /* end of families */}}
 {{- if and (gt (int .Values.replicas) 1) (not (include "konverge.elects" .)) -}}
 {{- fail (printf "replicas: %d processes would write at once; set election.enabled=true or sharding.mode=hash, or replicas=1" (int .Values.replicas)) -}}
 {{- end -}}
+{{- if and .Values.strategy (not (include "konverge.elects" .)) (ne (dig "type" "" .Values.strategy) "Recreate") -}}
+{{- fail "strategy: the old and the new process would write at once; leave it empty, or set election.enabled=true" -}}
+{{- end -}}
 {{- if le (float64 .Values.terminationGracePeriodSeconds) (float64 (dig "drain" 25 .Values.settings)) -}}
 {{- fail "terminationGracePeriodSeconds: the kubelet would kill the process while it drains; set it above settings.drain" -}}
-{{- end -}}
-{{- $others := include "konverge.secretsOfOthers" . | fromJsonArray -}}
-{{- if and (has "workspaces" $parts) $others (eq (include "konverge.workspacesNamespace" .) .Release.Namespace) -}}
-{{- fail (printf "families.workspaces.namespace: name a namespace for the kubeconfigs of workspaces, since the right on them in %s would show the Secrets of %s" .Release.Namespace (join " and " $others)) -}}
-{{- end -}}
-{{- if $others -}}
-{{- $read := dig "apps" "secret_namespaces" list .Values.settings -}}
-{{- if has "pools" $parts -}}
-{{- $read = concat $read (include "konverge.namespacesOf" (dict "root" . "part" "pools") | fromJsonArray) -}}
-{{- end -}}
-{{- if and (has "apps" $parts) (include "konverge.watchesSecrets" .) -}}
-{{- $read = append $read .Values.watchNamespace -}}
-{{- end -}}
-{{- if has .Release.Namespace $read -}}
-{{- fail (printf "families.pools.namespaces, settings.apps.secret_namespaces, watchNamespace: leave out %s, since the right on Secrets there would show those of %s" .Release.Namespace (join " and " $others)) -}}
-{{- end -}}
 {{- end -}}
 {{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.service.enabled) -}}
 {{- fail "metrics.serviceMonitor: it finds pods through the Service; set metrics.service.enabled=true, or use metrics.podMonitor" -}}

@@ -64,10 +64,12 @@ def test_the_chart_of_an_operator_says_whose_it_is_in_every_file(tmp_path: Path)
 def test_regenerated_chart_drops_obsolete_parts_and_keeps_foreign_additions(tmp_path: Path) -> None:
     chart(f"{EXAMPLE}:build", "-o", str(tmp_path))
     (tmp_path / "templates" / "mine.yaml").write_text("{}")
-    (tmp_path / "files" / "operator" / "crd-gone.example.com.yaml").write_text("{}")
+    for path in ("files/operator/crd-gone.example.com.yaml", "templates/cluster-api.yaml"):
+        (tmp_path / path).write_text("{}")
     chart(f"{EXAMPLE}:build", "-o", str(tmp_path))
     assert "templates/mine.yaml" in files_of(tmp_path)
     assert "files/operator/crd-gone.example.com.yaml" not in files_of(tmp_path)
+    assert "templates/cluster-api.yaml" not in files_of(tmp_path), "only the daemon's chart has it"
 
 
 def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from click.testing import CliRunner, Result
 
 from konverge.daemon import main
 from konverge.daemon.main import COMMANDS, GROUP, KIT_COMMANDS, program
+from konverge.daemon.version import version_text
 
 EXAMPLE = str(Path(__file__).parents[3] / "examples" / "backup_operator.py")
 
@@ -100,10 +102,32 @@ def test_listing_the_commands_imports_none_of_them() -> None:
     assert "LOADED []" in ended.stdout
 
 
-def test_the_version_is_that_of_the_package() -> None:
-    result = konverge("--version")
+@pytest.mark.parametrize("words", [("--version",), ("run", "--version"), ("run", "no_module:build", "--version")])
+def test_the_version_is_that_of_the_package(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KONVERGE_COMMIT", "5fcec85b")
+    result = konverge(*words)
     assert result.exit_code == 0
-    assert result.output.startswith("konverge ")
+    assert result.output == f"konverge {metadata.version('konverge')} (commit 5fcec85b)\n"
+
+
+FROM_GIT = '{"url": "https://git.example.com/konverge", "vcs_info": {"vcs": "git", "commit_id": "ab12"}}'
+EDITABLE = '{"url": "file:///src", "dir_info": {"editable": true}}'
+
+
+@pytest.mark.parametrize(
+    ("environ", "direct_url", "text"),
+    [
+        ({}, None, "konverge 1.0"),
+        ({}, EDITABLE, "konverge 1.0"),
+        ({}, FROM_GIT, "konverge 1.0 (commit ab12)"),
+        ({"KONVERGE_COMMIT": "", "KONVERGE_BUILD": ""}, None, "konverge 1.0"),
+        ({"KONVERGE_COMMIT": "cd34", "KONVERGE_BUILD": "7"}, FROM_GIT, "konverge 1.0 (commit cd34, build 7)"),
+    ],
+)
+def test_commit_and_build_are_those_of_image_or_repository(
+    environ: dict[str, str], direct_url: str | None, text: str
+) -> None:
+    assert version_text("1.0", environ, direct_url) == text
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from go_programs import CLIENTS, HELM, go_program
+from helm_template import CHART, Template, konverge
 from kubectl_runner import Kubectl
 
 from konverge_testing import ApiServer, plugin
@@ -62,6 +63,22 @@ def helm_program(go_programs_of: Callable[[str], Path]) -> Path:
 @pytest.fixture(scope="session")
 def go_clients(go_programs_of: Callable[[str], Path]) -> Path:
     return go_programs_of(CLIENTS)
+
+
+@pytest.fixture(scope="module")
+def chart(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The chart of the operator that the parameter, or OPERATOR of the module, names; the daemon's without a name."""
+    operator = getattr(request, "param", getattr(request.module, "OPERATOR", None))
+    if operator is None:
+        return CHART
+    folder = tmp_path_factory.mktemp("chart") / "operator"
+    konverge("chart", operator, "-o", str(folder), "--name", "konverge")
+    return folder
+
+
+@pytest.fixture
+def template(helm_program: Path, chart: Path) -> Template:
+    return Template(helm_program, chart)
 
 
 @pytest.fixture(scope="session")

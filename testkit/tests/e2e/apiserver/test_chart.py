@@ -43,7 +43,10 @@ APPS = "applicationinstances.apps.vworkspace.io"
 POOLS = "resourcepools.capsule.clastix.io"
 MORE = (
     "--set=replicas=3,webhooks.enabled=true,networkPolicy.enabled=true,dashboards.enabled=true"
-    ",userRoles.aggregateToEdit=true,priorityClassName=system-cluster-critical"
+    ",userRoles.aggregateToEdit=true,priorityClassName=system-cluster-critical,podDisruptionBudget.minAvailable=1"
+    ",hostNetwork=true,dnsConfig.searches[0]=a.example,hostAliases[0].ip=10.0.0.1,hostAliases[0].hostnames[0]=a"
+    ",runtimeClassName=gvisor,automountServiceAccountToken=false,revisionHistoryLimit=3,strategy.type=Recreate"
+    ",initContainers[0].name=a,initContainers[0].image=a,extraContainers[0].name=b,extraContainers[0].image=b"
 )
 """Switches whose kinds every API server has."""
 TAKE = "--take-ownership"
@@ -143,11 +146,6 @@ async def test_upgrade_keeps_data_that_the_daemon_wrote_to_secret_and_webhooks(h
         [first, *_] = (await client.get(WEBHOOKS, NAME)).get("webhooks")
         assert (first["name"], first["clientConfig"]["caBundle"]) == (entry["name"], trusted)
     await helm("uninstall", RELEASE)
-
-
-@pytest.fixture
-def template(helm_program: Path) -> Template:
-    return Template(helm_program)
 
 
 @IN_MEMORY

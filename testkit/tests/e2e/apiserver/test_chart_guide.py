@@ -21,6 +21,7 @@ from konverge.crds import crd_stub, to_yaml
 from konverge.errors import NotFound
 from konverge.kinds import kind
 from konverge_testing import ApiServer
+from konverge_testing.flux import flux_crds
 from konverge_testing.kubeconfigs import write_kubeconfig
 
 pytestmark = pytest.mark.timeout(
@@ -31,9 +32,11 @@ ROOT = CHART.parents[1]
 PAGES = {name: (ROOT / f"docs/guide/{name}.md").read_text() for name in ("deploy", "hardening")}
 HOME = "konverge-system"
 DEPLOYMENT, POD = kind("apps/v1", "Deployment"), kind("v1", "Pod")
-MONITORING = ("PodMonitor", "PrometheusRule")
-FRESH = ("Install", "One release for each family")
+MONITORING = ("PodMonitor", "PrometheusRule", "ServiceMonitor")
+FRESH = ("Install", "Values for common cases", "One release for each family")
 """Sections that begin without a release; the others begin with one."""
+MONITORED = ("Monitoring", *FRESH[1:])
+"""Sections that need the kinds of the Prometheus operator."""
 
 WAITING = ("helm test", f"kubectl --namespace {HOME} rollout status")
 """Commands that wait for a node."""
@@ -137,8 +140,10 @@ async def reader(helm_program: Path, kubectl_program: Path, tmp_path: Path) -> A
 async def test_each_command_of_the_guide_does_what_it_says(reader: Reader, section: str, tmp_path: Path) -> None:
     if section not in FRESH:
         await reader.types(f"helm install konverge charts/konverge --namespace {HOME} --create-namespace")
-    if section == "Monitoring":
-        await define(reader, tmp_path)
+    if section in MONITORED:
+        await define(reader, [crd_stub(kind("monitoring.coreos.com/v1", name)) for name in MONITORING], tmp_path)
+    if section == "Flux and Argo CD":
+        await define(reader, [*flux_crds(), crd_stub(kind("argoproj.io/v1alpha1", "Application"))], tmp_path)
     for language, text in sections()[section]:
         if language == "yaml":
             (tmp_path / text.split()[1]).write_text(text)
@@ -152,10 +157,9 @@ async def test_each_command_of_the_guide_does_what_it_says(reader: Reader, secti
                 assert out == "yes\n"
 
 
-async def define(reader: Reader, folder: Path) -> None:
-    """Install the kinds of the Prometheus operator."""
-    stubs = [crd_stub(kind("monitoring.coreos.com/v1", name)) for name in MONITORING]
-    (folder / "stubs.yaml").write_text(to_yaml(*stubs))
+async def define(reader: Reader, definitions: list[dict[str, Any]], folder: Path) -> None:
+    """Install kinds of other products."""
+    (folder / "stubs.yaml").write_text(to_yaml(*definitions))
     await reader.types("kubectl create -f stubs.yaml")
     await reader.types("kubectl wait --for=condition=Established --timeout=20s -f stubs.yaml")
 
@@ -163,6 +167,13 @@ async def define(reader: Reader, folder: Path) -> None:
 async def remove(reader: Reader) -> None:
     """Remove the release of the previous block, so that the next block has a fresh start."""
     await reader.types(f"helm uninstall konverge --namespace {HOME} --ignore-not-found --wait")
+
+
+def test_the_guide_installs_each_values_file() -> None:
+    lines = [line for blocks in sections().values() for _, text in blocks for line in text.splitlines()]
+    for path in (CHART / "values").iterdir():
+        words = f"--values charts/konverge/values/{path.name}"
+        assert any(line.startswith("helm install") and words in line for line in lines), path.name
 
 
 @pytest.mark.parametrize("page", PAGES)

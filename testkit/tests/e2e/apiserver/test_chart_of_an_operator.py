@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
-from helm_template import NAMESPACE, Right, Template, check_names, merged, rights_of
-
-from konverge.daemon.main import program
+from helm_template import NAMESPACE, Right, Template, check_names, konverge, merged, rights_of
 
 pytestmark = pytest.mark.timeout(
     60, func_only=True
 )  # the first test waits for the build of helm, which has its own limit
 
+OPERATOR = "backup_admission:build"
 OFF: dict[str, Any] = {"webhooks": {"enabled": False}}
 ELECTED = tuple(
     word for one in ("enabled=true", f"namespace={NAMESPACE}", "name=konverge") for word in ("--set", f"election.{one}")
@@ -28,24 +26,6 @@ ALL: dict[str, Any] = {
     "dashboards": {"enabled": True},
     "networkPolicy": {"enabled": True},
 }
-
-
-def konverge(*words: str) -> str:
-    answer = CliRunner().invoke(program, list(words), prog_name="konverge")
-    assert answer.exit_code == 0, answer.output
-    return answer.stdout
-
-
-@pytest.fixture(scope="module")
-def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("chart") / "backup"
-    konverge("chart", "backup_admission:build", "-o", str(folder), "--name", "konverge")
-    return folder
-
-
-@pytest.fixture
-def template(helm_program: Path, chart: Path) -> Template:
-    return Template(helm_program, chart)
 
 
 def test_helm_finds_nothing_wrong(helm_program: Path, chart: Path) -> None:
@@ -69,7 +49,7 @@ def test_every_switch_renders(template: Template, values: dict[str, Any]) -> Non
 def test_it_has_exactly_the_rights_that_the_command_prints(
     template: Template, values: dict[str, Any], words: tuple[str, ...]
 ) -> None:
-    printed = yaml.safe_load_all(konverge("rbac", "backup_admission:build", *ELECTED, *words))
+    printed = yaml.safe_load_all(konverge("rbac", OPERATOR, *ELECTED, *words))
     assert template(values).rights == {narrowed(right) for role in printed for right in rights_of(role)}
 
 
@@ -81,15 +61,15 @@ def narrowed(right: Right) -> Right:
 
 def test_its_definitions_and_webhooks_are_those_that_the_commands_print(template: Template) -> None:
     rendered = template()
-    [definition] = yaml.safe_load_all(konverge("crds", "backup_admission:build"))
+    [definition] = yaml.safe_load_all(konverge("crds", OPERATOR))
     assert rendered.one("CustomResourceDefinition")["spec"] == definition["spec"]
     service = ("--service", f"{NAMESPACE}/konverge-webhooks")
-    for one in yaml.safe_load_all(konverge("webhooks", "backup_admission:build", *service)):
+    for one in yaml.safe_load_all(konverge("webhooks", OPERATOR, *service)):
         assert rendered.one(one["kind"]).get("webhooks") == one.get("webhooks")
 
 
 def test_the_container_runs_the_operator(template: Template) -> None:
-    assert template().container["args"] == ["run", "backup_admission:build"]
+    assert template().container["args"] == ["run", OPERATOR]
     assert "KONVERGE_CONTROLLERS" not in template().environment
     assert template(OFF).environment["KONVERGE_WEBHOOKS__ADDRESS"] == "0"
 

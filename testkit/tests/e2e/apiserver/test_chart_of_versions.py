@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
-from helm_template import NAMESPACE, Template, rights_of
-
-from konverge.daemon.main import program
+from helm_template import NAMESPACE, Template, konverge, rights_of
 
 pytestmark = pytest.mark.timeout(
     60, func_only=True
 )  # the first test waits for the build of helm, which has its own limit
 
+OPERATOR = "mirror_operator:build"
 NAME = "mirrors.mirrors.example.com"
 SERVICE = {
     "namespace": NAMESPACE,
@@ -23,24 +20,6 @@ SERVICE = {
     "port": 443,
     "path": "/convert-mirrors-example-com-mirror",
 }
-
-
-def konverge(*words: str) -> str:
-    result = CliRunner().invoke(program, list(words), prog_name="konverge")
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-@pytest.fixture(scope="module")
-def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("chart") / "mirrors"
-    konverge("chart", "mirror_operator:build", "-o", str(folder), "--name", "konverge")
-    return folder
-
-
-@pytest.fixture
-def template(helm_program: Path, chart: Path) -> Template:
-    return Template(helm_program, chart)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +39,7 @@ def test_a_definition_leads_to_the_service_of_the_chart(
 
 def test_a_chart_grants_the_printed_right_on_its_definition(template: Template) -> None:
     words = ("--set", f"webhooks.service={NAMESPACE}/konverge-webhooks", "--set", "webhooks.configuration=konverge")
-    printed = [role for role in yaml.safe_load_all(konverge("rbac", "mirror_operator:build", *words)) if role]
+    printed = [role for role in yaml.safe_load_all(konverge("rbac", OPERATOR, *words)) if role]
     wanted = {right for role in printed for right in rights_of(role) if right[2] == "customresourcedefinitions"}
     rendered: Any = template({})
     assert {right for right in rendered.rights if right[2] == "customresourcedefinitions"} == wanted

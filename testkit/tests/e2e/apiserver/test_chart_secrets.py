@@ -5,9 +5,7 @@ The families of one release share a ServiceAccount, so only the names and namesp
 
 from __future__ import annotations
 
-import re
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,11 +39,6 @@ MOUNTED: dict[str, Any] = {"webhooks": {"enabled": True, "certificates": "certMa
 
 COMBINATIONS = [*combinations(NAMES, 1), *combinations(NAMES, 2), NAMES]
 """The rules of more families are the union of those of each, so pairs show what two do to each other."""
-
-
-@pytest.fixture
-def template(helm_program: Path) -> Template:
-    return Template(helm_program)
 
 
 def values(chosen: tuple[str, ...], *others: dict[str, Any]) -> dict[str, Any]:
@@ -84,24 +77,17 @@ def test_with_certificates_of_cert_manager_no_family_reaches_their_keys(template
     assert reachable(template(values((family,), MOUNTED))) == SECRETS[family]
 
 
-GUIDE = {
-    name: yaml.safe_load(text)
-    for name, text in re.findall(
-        r"^```yaml\n# (\w+)\.yaml\n(.*?)^```",
-        (CHART.parents[1] / "docs/guide/hardening.md").read_text(),
-        re.MULTILINE | re.DOTALL,
-    )
-}
-"""The values of docs/guide/hardening.md, by the name of their file."""
+CASES = {path.stem: yaml.safe_load(path.read_text()) for path in (CHART / "values").iterdir()}
+"""The values files of the chart, by name."""
 
 
-def test_the_guide_has_values_for_a_release_of_each_family() -> None:
-    assert GUIDE.keys() == {"common", *NAMES}
+def test_there_is_a_values_file_for_a_release_of_each_family() -> None:
+    assert {name for name in CASES if name.startswith("only-")} == {f"only-{name}" for name in NAMES}
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_the_values_of_the_guide_run_one_family_with_its_own_rights(template: Template, family: str) -> None:
-    rendered = template(merged(GUIDE["common"], GUIDE[family]))
+def test_the_values_files_run_one_family_with_its_own_rights(template: Template, family: str) -> None:
+    rendered = template(merged(CASES["production"], CASES[f"only-{family}"]))
     assert rendered.environment["KONVERGE_CONTROLLERS"] == family
     expected = {
         "apps": {("web", EVERY)},

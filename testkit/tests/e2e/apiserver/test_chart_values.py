@@ -46,12 +46,16 @@ SECURE_BY_CERT_MANAGER = {"metrics": {"secure": {"enabled": True, "certificates"
 RULE = {"prometheusRule": {"enabled": True}}
 DASHBOARDS = {"dashboards": {"enabled": True}}
 POLICY = {"networkPolicy": {"enabled": True}}
+EXTRA = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {
+        "name": '{{ include "konverge.fullname" . }}-extra',
+        "namespace": "{{ .Release.Namespace }}",
+        "labels": {"app.kubernetes.io/instance": "{{ .Release.Name }}"},
+    },
+}
 EVERYTHING = merged(CERT_MANAGER, MONITORS, RULE, DASHBOARDS, POLICY)
-
-
-@pytest.fixture
-def template(helm_program: Path) -> Template:
-    return Template(helm_program)
 
 
 def monitor(name: str) -> dict[str, tuple[Any, dict[str, Any]]]:
@@ -74,6 +78,9 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "watchNamespace": ("web", {"families": {"quota": {"enabled": False}}}),
     "settings.log_format": ("console", {}),
     "args": (["run", "--log-level=debug"], {}),
+    "extraArgs": (["--log-level=debug"], {}),
+    "global.imageRegistry": ("registry.example.com", {}),
+    "image.registry": ("registry.example.com", {}),
     "image.repository": ("registry.example.com/konverge", {}),
     "image.tag": ("2", {}),
     "image.digest": ("sha256:" + "0" * 64, {}),
@@ -84,15 +91,24 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "commonLabels": ({"team": "a"}, {}),
     "commonAnnotations": ({"team": "a"}, {}),
     "replicas": (3, {}),
+    "strategy": ({"type": "Recreate"}, {}),
+    "revisionHistoryLimit": (2, {}),
     "election.enabled": (False, {"replicas": 1}),
     "sharding.mode": ("hash", {}),
     "podDisruptionBudget.enabled": (False, {}),
     "podDisruptionBudget.maxUnavailable": ("50%", {}),
+    "podDisruptionBudget.minAvailable": (0, {}),
     "topologySpreadConstraints": ([{"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}], {}),
     "nodeSelector": ({"kubernetes.io/os": "linux"}, {}),
     "tolerations": ([{"operator": "Exists"}], {}),
     "affinity": ({"nodeAffinity": {}}, {}),
     "priorityClassName": ("system-cluster-critical", {}),
+    "runtimeClassName": ("gvisor", {}),
+    "hostNetwork": (True, {}),
+    "dnsPolicy": ("Default", {}),
+    "dnsConfig": ({"searches": ["example.com"]}, {}),
+    "hostAliases": ([{"ip": "10.0.0.1", "hostnames": ["registry"]}], {}),
+    "automountServiceAccountToken": (False, {}),
     "terminationGracePeriodSeconds": (60, {}),
     "resources.requests.cpu": ("1", {}),
     "resources.requests.memory": ("1Gi", {}),
@@ -111,6 +127,9 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "extraEnvFrom": ([{"configMapRef": {"name": "a"}}], {}),
     "extraVolumes": ([{"name": "a", "emptyDir": {}}], {}),
     "extraVolumeMounts": ([{"name": "a", "mountPath": "/a"}], {}),
+    "initContainers": ([{"name": "a", "image": "a"}], {}),
+    "extraContainers": ([{"name": "a", "image": "a"}], {}),
+    "extraObjects": ([EXTRA], {}),
     "probes.startup.periodSeconds": (2, {}),
     "probes.startup.failureThreshold": (9, {}),
     **{
@@ -209,6 +228,14 @@ def test_everything_at_once_has_every_kind(template: Template) -> None:
         ({"image": {"digest": "0123"}}, "at '/image/digest'"),
         ({"image": {"repository": ""}}, "at '/image/repository'"),
         ({"image": {"pullPolicy": "Sometimes"}}, "at '/image/pullPolicy': value must be one of"),
+        ({"image": {"registry": "a b"}}, "at '/image/registry': 'a b' does not match pattern"),
+        ({"dnsPolicy": "host"}, "at '/dnsPolicy': value must be one of"),
+        ({"extraContainers": [{"image": "a"}]}, "at '/extraContainers/0': missing property 'name'"),
+        ({"podDisruptionBudget": {"minAvailable": "most"}}, "at '/podDisruptionBudget/minAvailable'"),
+        (
+            merged(ALONE, {"strategy": {"rollingUpdate": {}}}),
+            "strategy: the old and the new process would write at once",
+        ),
         ({"imagePullSecrets": ["registry"]}, "at '/imagePullSecrets/0': got string, want object"),
         ({"watchNamespace": "Web"}, "at '/watchNamespace': 'Web' does not match pattern"),
         ({"podLabels": {"a": 1}}, "at '/podLabels/a': got number, want string"),

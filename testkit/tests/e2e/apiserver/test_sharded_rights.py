@@ -172,11 +172,6 @@ def virtual(work: Any) -> Any:
         return runner.run(work)
 
 
-@pytest.fixture
-def template(helm_program: Any) -> Template:
-    return Template(helm_program)
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_replicas_with_the_chart_rights_are_denied_nothing_in_each_mode(template: Template, mode: str) -> None:
     daemons = virtual(a_life(mode, template(merged(VALUES, {"sharding": {"mode": mode}}))))
