@@ -17,7 +17,9 @@
     discovery.py    the resources that the server serves
     guarded.py      writes that change only the version of the object that was read (`expect`): pure
     ledger.py       the writes of this process, until the caches show them
-    pages.py follow.py pod_logs.py   lists in pages, watches and waits for scripts, logs
+    websockets.py   the messages of a websocket, and the refusal to open it
+    pages.py follow.py   lists in pages, watches and waits for scripts
+    pod_logs.py pod_exec.py port_forward.py   logs, commands in containers, connections to ports
     core.py         the parts that all verbs share, and the two writes of the runtime
     read_verbs.py script_verbs.py pod_verbs.py   the verbs that read, for scripts, for the containers of a pod
     client.py       the client: these verbs and the writes
@@ -33,12 +35,14 @@ from konverge.client.config import ClientConfig
 from konverge.client.depth import LEFT_OUT, flattened
 from konverge.client.follow import ObjectEvent
 from konverge.client.ledger import Ledger, LedgerStatistics, PendingWrite, Write, WriteState
+from konverge.client.pod_exec import CommandResult, PodProcess
+from konverge.client.port_forward import PortConnection
 from konverge.client.resources import Listing, ListQuery, Page, ResourceInfo, WatchQuery
 from konverge.client.responses import WatchEvent, WatchIdle, WatchStream, decode_as, decode_object
 from konverge.client.settings import ClientSettings
 from konverge.client.shapes import ConditionShape
 from konverge.client.status import missing_rule, namespace_is_ending, status_error
-from konverge.client.transport import Fence, OpenStream, Response, Transport
+from konverge.client.transport import Fence, OpenStream, OpensWebSockets, Response, Transport, WebSocket
 
 __all__ = [
     "LEFT_OUT",
@@ -46,6 +50,7 @@ __all__ = [
     "Client",
     "ClientConfig",
     "ClientSettings",
+    "CommandResult",
     "ConditionShape",
     "Fence",
     "Ledger",
@@ -54,14 +59,18 @@ __all__ = [
     "Listing",
     "ObjectEvent",
     "OpenStream",
+    "OpensWebSockets",
     "Page",
     "ResourceInfo",
     "PendingWrite",
+    "PodProcess",
+    "PortConnection",
     "Transport",
     "WatchEvent",
     "WatchIdle",
     "WatchQuery",
     "WatchStream",
+    "WebSocket",
     "Write",
     "WriteState",
     "decode_as",

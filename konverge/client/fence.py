@@ -14,10 +14,11 @@ https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/client-g
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from konverge.client.requests import Request
-from konverge.client.transport import Fence, FencesSockets, OpenStream, Response, Transport
+from konverge.client.transport import Fence, FencesSockets, OpenStream, Response, Transport, WebSocket, opened
 
 __all__ = ["FencedTransport"]
 
@@ -47,6 +48,13 @@ class FencedTransport:
     def stream(self, request: Request) -> AbstractAsyncContextManager[OpenStream]:
         """Send a request and enter its response."""
         return self._inner.stream(request)
+
+    @asynccontextmanager
+    async def websocket(self, request: Request) -> AsyncIterator[WebSocket | Response]:
+        """Open a websocket; raises NotLeading behind the fence."""
+        self._fence.check()
+        async with opened(self._writes, request) as websocket:
+            yield websocket
 
     async def close(self) -> None:
         """Close the connections of the writes; the inner transport belongs to the client without a fence."""

@@ -40,7 +40,8 @@ from konverge.client.sessions import Broken, open_session, sockets_closed
 from konverge.client.settings import ClientSettings
 from konverge.client.status import retry_after_seconds
 from konverge.client.tls import TlsOptions, handshake_hint, make_context
-from konverge.client.transport import Fence, OpenStream, Response
+from konverge.client.transport import Fence, OpenStream, Response, WebSocket
+from konverge.client.websockets import HttpWebSocket, Refused, pinged
 from konverge.clock import wall_clock
 from konverge.errors import ConfigError, Unreachable, UsageError
 from konverge.logs import get_logger
@@ -81,12 +82,19 @@ class _HttpStream:
         self.status = response.status
         self.content_type = response.content_type
         self.retry_after = _retry_after(response.headers)
+        self.warnings = texts_of(response.headers.getall("Warning", ()))
 
     async def read(self) -> bytes:
         try:
             return await self._content.readany()
         except (aiohttp.ClientError, OSError, RuntimeError) as error:  # RuntimeError: read after the connection closed
             raise self._transport.unreachable(self._request, error) from error
+
+
+async def _whole(response: aiohttp.ClientResponse) -> Response:
+    """Read the rest of a response. Raises ClientError, OSError."""
+    body, warnings = await response.read(), texts_of(response.headers.getall("Warning", ()))
+    return Response(response.status, body, response.content_type, _retry_after(response.headers), warnings)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
@@ -169,11 +177,16 @@ class HttpTransport:
             raise UsageError("the client is closed; make requests inside its `async with` block")
         return open_session(self._settings, self._headers, self._sockets, limit=limit, check=self._check)
 
-    async def _start(self, session: aiohttp.ClientSession, request: Request) -> aiohttp.ClientResponse:
+    async def _request_headers(self, request: Request) -> list[tuple[str, str]]:
+        """Return the headers that a session does not add by itself."""
         credentials = await self._credentials()
         headers = [("Accept", request.accept), *credentials.headers]
         if credentials.authorization:
             headers.append(("Authorization", credentials.authorization))
+        return headers
+
+    async def _start(self, session: aiohttp.ClientSession, request: Request) -> aiohttp.ClientResponse:
+        headers = await self._request_headers(request)
         data: bytes | io.BytesIO | None = request.body
         if request.body is not None:
             headers.append(("Content-Type", request.content_type))
@@ -210,11 +223,9 @@ class HttpTransport:
                 return await self._round_trip(request, headers)
         async with await self._start(self._calls, request) as response:
             try:
-                body = await response.read()
+                return await _whole(response)
             except (aiohttp.ClientError, OSError) as error:
                 raise self.unreachable(request, error) from error
-            warnings = texts_of(response.headers.getall("Warning", ()))
-            return Response(response.status, body, response.content_type, _retry_after(response.headers), warnings)
 
     def _headers_for(self, request: Request, credentials: Credentials) -> tuple[tuple[str, str], ...]:
         """All headers except Content-Length; cached, because `_header_block` caches the encoded block by this tuple."""
@@ -264,6 +275,37 @@ class HttpTransport:
             if response.connection is not None and response.connection.transport is not None:
                 response.connection.transport.abort()
             response.close()
+
+    @asynccontextmanager
+    async def websocket(self, request: Request) -> AsyncIterator[WebSocket | Response]:
+        """Open a websocket, over a connection of its own."""
+        if self._watches is None:
+            self._watches = self._session(limit=0)
+        headers = await self._request_headers(request)
+        refusal = None
+        try:
+            websocket = await self._watches.ws_connect(
+                URL(self._server + request.target, encoded=True),
+                protocols=request.protocols,
+                headers=headers,
+                ssl=self._context,
+                server_hostname=self._options.server_name or None,
+                proxy=self._proxy,
+                timeout=aiohttp.ClientWSTimeout(ws_close=1.0),
+            )
+        except Refused as refused:
+            refusal = await _whole(refused.response)
+        except Broken as broken:
+            raise self.unreachable(request, broken.error) from broken.error
+        except (aiohttp.ClientError, OSError) as error:
+            raise self.unreachable(request, error) from error
+        if refusal is None:
+            async with pinged(websocket):
+                yield HttpWebSocket(websocket, lambda error: self.unreachable(request, error))
+            return
+        if refusal.status == 401:
+            self._source.distrust()
+        yield refusal
 
     def unreachable(self, request: Request, error: Exception) -> Unreachable:
         """Convert an error below HTTP to Unreachable, with `maybe_done` if the request may have arrived."""

@@ -12,14 +12,13 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from konverge.client.requests import Request, object_path
-from konverge.client.resources import ResourceInfo
+from konverge.client.resources import PODS
 from konverge.client.responses import LineSplitter
 from konverge.client.sender import Sender
 from konverge.errors import Unreachable
 
 __all__ = ["log_lines", "log_request"]
 
-_PODS: Final = ResourceInfo(api_version="v1", kind="Pod", plural="pods", namespaced=True)
 _TEXT: Final = "application/json, */*"
 """kubectl sends the same: a log is plain text, and a failure is a Status."""
 
@@ -46,7 +45,7 @@ def log_request(
     }
     return Request(
         method="GET",
-        path=object_path(_PODS, namespace, name, "log"),
+        path=object_path(PODS, namespace, name, "log"),
         params=tuple((key, value) for key, value in chosen.items() if value),
         accept=_TEXT,
         repeatable=True,

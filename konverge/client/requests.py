@@ -68,7 +68,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One request of the API: method, path, parameters, body.
 
     `repeatable` means that a second sending leaves the server in the same state as the first, so the request may be sent again if its
-    response was lost. `what` is the name of the request in messages. The body stays out of the repr.
+    response was lost. `what` is the name of the request in messages. The body stays out of the repr. `protocols` are the subprotocols
+    that the opening request of a websocket offers.
     """
 
     method: str
@@ -79,6 +80,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     accept: str = JSON
     repeatable: bool = False
     what: str = ""
+    protocols: tuple[str, ...] = ()
 
     @property
     def target(self) -> str:
@@ -91,7 +93,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def writes(self) -> bool:
         """Whether the server may change something because of it."""
-        return self.method not in {"GET", "HEAD"}
+        return self.method not in {"GET", "HEAD"} or bool(self.protocols)
 
 
 @lru_cache(maxsize=256)
@@ -187,6 +189,26 @@ def _escape(match: re.Match[bytes]) -> bytes:
 def _mark_long_key(match: re.Match[bytes]) -> bytes:
     text = match.group()
     return b"? " + text if match[1] and len(text) > _LONGEST_KEY else text
+
+
+def connect(
+    info: ResourceInfo,
+    namespace: str,
+    name: str,
+    subresource: str,
+    *,
+    params: Sequence[tuple[str, str]],
+    protocols: tuple[str, ...],
+) -> Request:
+    """Open a websocket to a subresource; not repeatable, because a second one runs the command again."""
+    return Request(
+        method="GET",
+        path=object_path(info, namespace, name, subresource),
+        params=tuple(params),
+        accept="*/*",
+        what=describe("connect", info, namespace, name, subresource),
+        protocols=protocols,
+    )
 
 
 def _is_idempotent(intent: Mapping[str, Any]) -> bool:

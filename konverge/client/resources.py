@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
-__all__ = ["ListQuery", "Listing", "Page", "ResourceInfo", "WatchQuery"]
+__all__ = ["PODS", "ListQuery", "Listing", "Page", "ResourceInfo", "WatchQuery"]
 
 R = TypeVar("R")
 
@@ -56,6 +56,9 @@ class ResourceInfo:
     def has_status(self) -> bool:
         """Whether the status is a subresource."""
         return "status" in self.subresources
+
+
+PODS: Final = ResourceInfo(api_version="v1", kind="Pod", plural="pods", namespaced=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,13 +21,13 @@ from konverge.client.fence import FencedTransport
 from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
 from konverge.client.status import status_error
-from konverge.client.transport import Fence, OpenStream, Response, Transport
+from konverge.client.transport import Fence, OpenStream, Response, Transport, WebSocket, opened
 from konverge.errors import ApiError, ConfigError, NotLeading, Unreachable, UsageError
 from konverge.metrics import Metrics
 
 __all__ = ["Call", "RequestMeasures", "Sender"]
 
-A = TypeVar("A", Response, OpenStream)
+A = TypeVar("A", Response, OpenStream, WebSocket | Response)
 
 
 class RequestMeasures:
@@ -192,19 +192,17 @@ class Sender:
         except (ConfigError, NotLeading, UsageError):  # raised before anything is sent
             call.outcome_unknown = was_unknown
             raise
-        if response.warnings:
-            self._warnings.note(response.warnings, request.what)
+        self._note_warnings(response, request)
         if 200 <= response.status < 300:
             call.outcome_unknown = False
             return response
         call.outcome_unknown = was_unknown or (request.writes and response.status >= 500)
-        raise status_error(
-            response.body,
-            request.what,
-            code=response.status,
-            retry_after=response.retry_after,
-            content_type=response.content_type,
-        )
+        raise _refusal(response, request)
+
+    def _note_warnings(self, response: Response | OpenStream, request: Request) -> None:
+        warnings: tuple[str, ...] = getattr(response, "warnings", ())
+        if warnings:
+            self._warnings.note(warnings, request.what)
 
     async def _counted(self, request: Request, coming: Awaitable[A]) -> A:
         """Await a response and count the attempt by its status code, or as an error."""
@@ -235,11 +233,35 @@ class Sender:
                     if waits:
                         timer.reschedule(None)
                     stream = await self._counted(request, stack.enter_async_context(self._transport.stream(request)))
+                    self._note_warnings(stream, request)
                     if not 200 <= stream.status < 300:
                         raise await _error_of(stream, request)
             except TimeoutError as error:
                 raise Unreachable(f"{request.what}: no response within {limit:g} s") from error
             yield stream
+
+    @asynccontextmanager
+    async def websocket(self, request: Request) -> AsyncIterator[WebSocket]:
+        """Open a websocket: one attempt, no slot; raises ApiError if the server refuses.
+
+        The deadline of an attempt holds until the websocket is open; from then on the caller sets the timeouts.
+        """
+        limit = self._settings.request_timeout
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(limit):
+                    await self._transport.prepare()
+                    opening = stack.enter_async_context(opened(self._transport, request))
+                    websocket: WebSocket | Response = await self._counted(request, opening)
+            except TimeoutError as error:
+                raise Unreachable(f"{request.what}: no response within {limit:g} s", maybe_done=True) from error
+            if isinstance(websocket, Response):
+                self._note_warnings(websocket, request)
+                raise _refusal(websocket, request)
+            if websocket.protocol not in request.protocols:
+                offers = ", ".join(request.protocols)
+                raise Unreachable(f"{request.what}: the server chose none of the protocols {offers}", maybe_done=True)
+            yield websocket
 
 
 def _is_final(request: Request, first: Exception) -> bool:
@@ -248,6 +270,16 @@ def _is_final(request: Request, first: Exception) -> bool:
     from konverge.client.retry import may_repeat
 
     return not may_repeat(request, first, 1)
+
+
+def _refusal(response: Response, request: Request) -> ApiError:
+    return status_error(
+        response.body,
+        request.what,
+        code=response.status,
+        retry_after=response.retry_after,
+        content_type=response.content_type,
+    )
 
 
 async def _error_of(stream: OpenStream, request: Request) -> ApiError:

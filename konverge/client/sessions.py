@@ -16,6 +16,7 @@ from weakref import WeakSet
 import aiohttp
 
 from konverge.client.settings import ClientSettings
+from konverge.client.websockets import keep_refusals
 from konverge.errors import NotLeading
 
 __all__ = ["Broken", "open_session", "socket_factory", "sockets_closed"]
@@ -115,7 +116,7 @@ def open_session(
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=settings.connect_timeout),
         headers=headers,
         trust_env=False,
-        middlewares=(_no_second_attempt,),
+        middlewares=(_no_second_attempt, keep_refusals),
     )
 
 

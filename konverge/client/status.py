@@ -38,7 +38,7 @@ from konverge.errors import (
     Unauthorized,
 )
 
-__all__ = ["deleted_uid", "missing_rule", "namespace_is_ending", "retry_after_seconds", "status_error"]
+__all__ = ["deleted_uid", "exit_code", "missing_rule", "namespace_is_ending", "retry_after_seconds", "status_error"]
 
 _MAX_QUOTE = 200
 _FIELD_CONFLICT = "FieldManagerConflict"
@@ -86,6 +86,29 @@ def deleted_uid(raw: bytes | msgspec.Raw) -> str | None:
     if status is None:
         return None
     return status.details.uid if status.details else ""
+
+
+def exit_code(raw: bytes, request: str = "") -> int:
+    """Return the exit code in the Status that ends a command in a container; raises the error of a command that could not run.
+
+    The kubelet sends this Status without its kind, and encodes an exit code as the cause of a failure:
+    https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apimachinery/pkg/util/remotecommand/constants.go
+
+    >>> exit_code(b'{"status":"Success"}')
+    0
+    """
+    try:
+        body = _DECODE(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise ApiError(_quoted(raw, "text/plain"), request=request) from None
+    if body.status == "Success":
+        return 0
+    causes = (body.details.causes if body.details else None) or []
+    codes = [cause.message for cause in causes if cause.reason == "ExitCode" and cause.message.isdigit()]
+    if codes:
+        return int(codes[0])
+    message = body.message or body.reason or "the command did not run"
+    raise _class_of(body.code, body.reason)(message, status=body.code, reason=body.reason, request=request)
 
 
 def retry_after_seconds(header: str | None, now: datetime) -> float | None:
@@ -213,7 +236,8 @@ def missing_rule(error: BaseException | None) -> dict[str, Any] | None:
     """Return the RBAC rule that is missing according to a 403, as a Role or ClusterRole spells it; None for other refusals.
 
     Quota, admission webhooks and Pod Security also refuse with 403, and a rule does not help there. Server-side apply of an
-    object that may not exist yet needs `create` beside `patch`, so both are named.
+    object that may not exist yet needs `create` beside `patch`, so both are named. So are both rights of a websocket: since Kubernetes 1.35
+    it needs `create` beside `get`, and the refusal of `create` has no reason.
 
     >>> missing_rule(Forbidden('pods is forbidden: User "u" cannot list resource "pods" in API group "" at the cluster scope'))
     {'apiGroups': [''], 'resources': ['pods'], 'verbs': ['list']}
@@ -221,6 +245,8 @@ def missing_rule(error: BaseException | None) -> dict[str, Any] | None:
     if not isinstance(error, Forbidden):
         return None
     denied = _DENIED.search(error.message)
+    if error.request.startswith("connect ") and (denied or error.message.endswith("is forbidden: ")):
+        return {"apiGroups": [""], "resources": [error.request.split()[1]], "verbs": ["create", "get"]}
     if denied is None:
         return None
     if denied["path"] is not None:

@@ -12,8 +12,9 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from konverge.client.requests import Request
+from konverge.errors import UsageError
 
-__all__ = ["Fence", "FencesSockets", "OpenStream", "Response", "Transport"]
+__all__ = ["Fence", "FencesSockets", "OpenStream", "OpensWebSockets", "Response", "Transport", "WebSocket", "opened"]
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -30,7 +31,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class OpenStream(Protocol):
-    """A response whose body is read in parts."""
+    """A response whose body is read in parts. It may also have `warnings`, as a `Response` has."""
 
     status: int
     content_type: str
@@ -56,6 +57,29 @@ class Transport(Protocol):
         """Close all connections."""
 
 
+class WebSocket(Protocol):
+    """An open websocket, whose messages are bytes."""
+
+    status: int
+    """101, the status of the response that opened it."""
+    protocol: str
+    """The subprotocol that the server chose."""
+
+    async def receive(self) -> bytes:
+        """Return the next message; b"" after the server has closed the websocket. Raises Unreachable when cut off."""
+
+    async def send(self, message: bytes) -> None:
+        """Send a message, which waits while the server reads slowly. Raises Unreachable."""
+
+
+@runtime_checkable
+class OpensWebSockets(Protocol):
+    """A transport that also opens websockets."""
+
+    def websocket(self, request: Request) -> AbstractAsyncContextManager[WebSocket | Response]:
+        """Open a websocket, or enter the response if the server refuses; leaving closes the connection. Raises Unreachable."""
+
+
 class Fence(Protocol):
     """Decides whether writes may leave the process."""
 
@@ -69,3 +93,12 @@ class FencesSockets(Protocol):
 
     def fenced(self, fence: Fence) -> Transport:
         """Return a transport to the same server with connections of its own, on which every send is checked."""
+
+
+def opened(transport: Transport, request: Request) -> AbstractAsyncContextManager[WebSocket | Response]:
+    """Open a websocket over a transport; raises UsageError if the transport opens none."""
+    if not isinstance(transport, OpensWebSockets):
+        raise UsageError(
+            f"{request.what}: {type(transport).__name__} opens no websockets; give it the method `websocket`"
+        )
+    return transport.websocket(request)

@@ -28,7 +28,7 @@ from urllib.parse import quote
 import msgspec
 
 from konverge.client.requests import Request
-from konverge.client.transport import OpenStream, Response, Transport
+from konverge.client.transport import OpenStream, Response, Transport, WebSocket
 from konverge.planning.documents import Document
 from konverge.planning.overlay import Cause, Overlay, PlannedObject
 from konverge.planning.responses import answer, deleted, not_found, refusal
@@ -96,9 +96,7 @@ class PlanningTransport:
         if not request.writes:
             return await self._inner.send(request) if target is None else await self._read(request, target)
         if target is None or target.subresource.partition("/")[0] in _NO_DRY_RUN:
-            object_id = ObjectId("", request.path, "", "") if target is None else target.object_id
-            message = f"a plan sends no {request.method} {request.path}: the API server has no dry run of it"
-            return refusal(403, "Forbidden", message, object_id)
+            return _not_planned(request, target)
         if target.group in _REVIEWS:
             return await self._inner.send(request)
         if target.plural == "events" and target.group in {"", "events.k8s.io"}:
@@ -178,6 +176,11 @@ class PlanningTransport:
             yield watch
         finally:
             self._cluster.watches.discard(watch)
+
+    @asynccontextmanager
+    async def websocket(self, request: Request) -> AsyncIterator[WebSocket | Response]:
+        """Refuse a websocket, whose effects have no dry run."""
+        yield _not_planned(request, target_of(request.path))
 
     # --- writes --------------------------------------------------------------------------------------------------------------
 
@@ -298,6 +301,13 @@ class _ListHead(msgspec.Struct):
 
 
 _HEAD: Final = msgspec.json.Decoder(_ListHead)
+
+
+def _not_planned(request: Request, target: RequestTarget | None) -> Response:
+    """Return the refusal of a request whose effects a dry run does not show."""
+    object_id = ObjectId("", request.path, "", "") if target is None else target.object_id
+    message = f"a plan sends no {request.method} {request.path}: the API server has no dry run of it"
+    return refusal(403, "Forbidden", message, object_id)
 
 
 def _path_of(target: RequestTarget) -> str:

@@ -20,7 +20,7 @@ from konverge.client.config import ClientConfig
 from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
 from konverge.client.status import retry_after_seconds
-from konverge.client.transport import OpenStream, Response, Transport
+from konverge.client.transport import OpenStream, Response, Transport, WebSocket
 from konverge.clock import wall_clock
 from konverge.errors import Unreachable, UsageError
 from konverge_testing.apiserver import requests
@@ -28,6 +28,7 @@ from konverge_testing.apiserver.faults.streams import Dropped, close_lines
 from konverge_testing.apiserver.requests import ADMIN, Call, Query, User, read_target
 from konverge_testing.apiserver.shells import Handler, Pump, answered, refusal, warning_headers
 from konverge_testing.apiserver.statuses import StatusError
+from konverge_testing.in_process_websocket import InProcessWebSocket
 
 __all__ = ["InProcessTransport", "in_process"]
 
@@ -48,7 +49,7 @@ class InProcessTransport:
         self._handle = handle
         self._user = user
         self._user_agent = user_agent
-        self._streams: set[_InProcessStream] = set()
+        self._streams: set[_InProcessStream | InProcessWebSocket] = set()
         self._closed = False
 
     async def prepare(self) -> None:
@@ -58,6 +59,8 @@ class InProcessTransport:
         headers = {"accept": request.accept, "user-agent": self._user_agent}
         if request.body is not None:
             headers["content-type"] = request.content_type
+        if request.protocols:
+            headers |= {"upgrade": "websocket", "sec-websocket-protocol": ",".join(request.protocols)}
         path, params = request.path, request.params
         if "?" in path or "%" in path:
             path, query = read_target(path)
@@ -77,13 +80,14 @@ class InProcessTransport:
 
     async def send(self, request: Request) -> Response:
         """Send a request and return the whole response."""
-        answer = await self._answer(request)
+        return await self._whole(request, await self._answer(request))
+
+    async def _whole(self, request: Request, answer: requests.Response) -> Response:
         body = answer.body
         if answer.stream is not None:
             body = await _read_all(request, answer.stream)
         await asyncio.sleep(0)
-        warnings = texts_of(warning_headers(answer.warnings)) if answer.warnings else ()
-        return Response(answer.status, body, _media_type(answer), _retry_after(answer), warnings)
+        return Response(answer.status, body, _media_type(answer), _retry_after(answer), _warnings(answer))
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[OpenStream]:
@@ -97,6 +101,22 @@ class InProcessTransport:
         finally:
             self._streams.discard(stream)
             await stream.close()
+
+    @asynccontextmanager
+    async def websocket(self, request: Request) -> AsyncIterator[WebSocket | Response]:
+        """Open a websocket, or enter the refusal; leaving ends the session of the server."""
+        answer = await self._answer(request)
+        if answer.session is None:
+            yield await self._whole(request, answer)
+            return
+        websocket = InProcessWebSocket(request.what, answer.session, answer.protocol)
+        self._streams.add(websocket)
+        try:
+            await asyncio.sleep(0)
+            yield websocket
+        finally:
+            self._streams.discard(websocket)
+            await websocket.close()
 
     async def close(self) -> None:
         """End all streams; requests after this are a UsageError."""
@@ -116,6 +136,7 @@ class _InProcessStream:
         self.status = answer.status
         self.content_type = _media_type(answer)
         self.retry_after = _retry_after(answer)
+        self.warnings = _warnings(answer)
 
     async def read(self) -> bytes:
         if self._pump is None:
@@ -150,6 +171,10 @@ def _unreachable(request: Request, error: Dropped) -> Unreachable:
 
 def _media_type(answer: requests.Response) -> str:
     return answer.content_type.partition(";")[0]
+
+
+def _warnings(answer: requests.Response) -> tuple[str, ...]:
+    return texts_of(warning_headers(answer.warnings)) if answer.warnings else ()
 
 
 def _retry_after(answer: requests.Response) -> float | None:

@@ -42,6 +42,7 @@ from konverge.errors import (
     Unauthorized,
 )
 from konverge.kinds import kind
+from konverge.metrics import Metrics
 from konverge.objects import compare_versions
 from konverge_testing import ControlPlane, install_crds
 
@@ -351,6 +352,17 @@ def widgets(group: str) -> dict[str, Any]:
         "metadata": {"name": f"widgets.{group}"},
         "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
     }
+
+
+async def test_the_warnings_of_lists_and_watches_are_counted(admin_kubeconfig: Path, namespace: str) -> None:
+    metrics, endpoints = Metrics(), kind("v1", "Endpoints")
+    config = await ClientConfig.from_kubeconfig(admin_kubeconfig)
+    async with Client(config, name="reader", metrics=metrics) as client:
+        version = (await client.list(endpoints, namespace)).resource_version
+        query = WatchQuery(namespace=namespace, resource_version=version, timeout_seconds=1, idle_seconds=60)
+        async with client.watch(await client.resource(endpoints), query):
+            pass
+    assert metrics.registry.get_sample_value("konverge_request_warnings_total", {"host": config.host}) == 2
 
 
 async def test_a_crd_that_comes_and_goes_is_noticed(admin_kubeconfig: Path, namespace: str) -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from konverge.client import OpenStream, Response, Transport
 from konverge.client.requests import Request
+from konverge.client.transport import WebSocket, opened
 
 __all__ = ["ForwardingTransport"]
 
@@ -27,6 +28,11 @@ class ForwardingTransport:
     async def stream(self, request: Request) -> AsyncIterator[OpenStream]:
         async with self._inner.stream(request) as stream:
             yield stream
+
+    @asynccontextmanager
+    async def websocket(self, request: Request) -> AsyncIterator[WebSocket | Response]:
+        async with opened(self._inner, request) as websocket:
+            yield websocket
 
     async def close(self) -> None:
         await self._inner.close()

@@ -8,7 +8,7 @@ sent at once, streams line by line. If a client disconnects, its stream ends and
 streams in good order and leaves no task and no socket. Responses over 128 KiB are compressed for clients that accept gzip. Bodies in
 protobuf, which Go's typed clients send, are decoded into JSON here; responses are JSON, which those clients read too.
 
-Caveats: no HTTP/2, no upgrades (exec, attach, port-forward); over sockets time is real.
+Caveats: no HTTP/2; of upgrades only websockets; over sockets time is real.
 
 Source of the rules: k8s.io/apiserver `pkg/endpoints/handlers/responsewriters/writers.go` (compression), `pkg/server/filters` (headers).
 """
@@ -22,7 +22,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Any, Final, Self
 
-from aiohttp import web
+from aiohttp import WSMsgType, web
 from multidict import CIMultiDict
 
 from konverge.errors import stack_of
@@ -31,7 +31,7 @@ from konverge.words import LogKey
 from konverge_testing.apiserver import protobuf, statuses
 from konverge_testing.apiserver.certificates import Authority
 from konverge_testing.apiserver.faults.streams import Dropped
-from konverge_testing.apiserver.requests import Call, Response, User, read_target
+from konverge_testing.apiserver.requests import Call, Response, Session, User, read_target
 from konverge_testing.apiserver.shells import MAX_BODY, Handler, Pump, answered, refusal, too_large, warning_headers
 from konverge_testing.apiserver.statuses import StatusError
 from konverge_testing.apiserver.tls import server_context, user_of
@@ -168,6 +168,8 @@ class HttpShell:
         headers.setdefault("Content-Type", answer.content_type)
         for warning in warning_headers(answer.warnings) if answer.warnings else ():
             headers.add("Warning", warning)
+        if answer.session is not None:
+            return await _converse(request, answer.session, answer.protocol)
         if answer.stream is not None:
             return await self._stream(request, answer, headers)
         body = answer.body
@@ -203,6 +205,31 @@ class HttpShell:
             self._pumps.discard(pump)
             await pump.close()
         return response
+
+
+class _Messages:
+    """The messages of a websocket."""
+
+    def __init__(self, websocket: web.WebSocketResponse) -> None:
+        self._websocket = websocket
+
+    async def receive(self) -> bytes:
+        message = await self._websocket.receive()
+        return bytes(message.data) if message.type is WSMsgType.BINARY else b""
+
+    async def send(self, message: bytes) -> None:
+        await self._websocket.send_bytes(message)
+
+
+async def _converse(request: web.BaseRequest, session: Session, protocol: str) -> web.StreamResponse:
+    websocket = web.WebSocketResponse(protocols=(protocol,))
+    await websocket.prepare(request)
+    try:
+        await session(_Messages(websocket))
+    except ConnectionError:
+        pass  # the client has left
+    await websocket.close()
+    return websocket
 
 
 async def _read(request: web.BaseRequest) -> bytes | None:

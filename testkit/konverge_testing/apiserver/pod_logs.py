@@ -22,7 +22,7 @@ from konverge.clock import rfc3339_micro
 from konverge_testing.apiserver.requests import Query, Response
 from konverge_testing.apiserver.statuses import FieldError, bad_request, invalid
 
-__all__ = ["PodLogs", "log_options"]
+__all__ = ["PodLogs", "container_of", "log_options"]
 
 _INT64: Final = 2**63
 _DIGITS: Final = 19
@@ -77,7 +77,7 @@ class PodLogs:
     def serve(self, pod: Mapping[str, Any], query: Query, options: Mapping[str, int]) -> Response:
         """Return the log that a request names; raises a 400 for an unknown container."""
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-        container = _container_of(pod, query.get("container"))
+        container = container_of(pod, query.get("container"))
         log = self._of(namespace, name, container)
         if len(pod["spec"]["containers"]) == 1:
             self._join(log, (namespace, name, ""))
@@ -149,7 +149,8 @@ def _number(text: str) -> int:
     return number
 
 
-def _container_of(pod: Mapping[str, Any], container: str) -> str:
+def container_of(pod: Mapping[str, Any], container: str) -> str:
+    """Return the container that a request names, or the only container of the pod; raises a 400 for any other choice."""
     name = pod["metadata"]["name"]
     names = [str(each["name"]) for group in _GROUPS for each in pod["spec"].get(group) or ()]
     if container:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol, TypeAlias
 from urllib.parse import unquote, unquote_plus
 
 from konverge_testing.apiserver.statuses import malformed_request
 
-__all__ = ["ADMIN", "ANONYMOUS", "Response", "Call", "Query", "User", "read_target"]
+__all__ = ["ADMIN", "ANONYMOUS", "Call", "Messages", "Query", "Response", "Session", "User", "read_target"]
 
 _BROKEN: Final = re.compile(r"%(?![0-9a-fA-F]{2})")
 
@@ -94,6 +94,20 @@ def read_target(target: str) -> tuple[str, Query]:
     return path, Query([(unquote_plus(name), unquote_plus(value)) for name, _, value in pairs])
 
 
+class Messages(Protocol):
+    """The server's end of a websocket."""
+
+    async def receive(self) -> bytes:
+        """Return the next message of the client; b"" after the end."""
+
+    async def send(self, message: bytes) -> None:
+        """Send a message."""
+
+
+Session: TypeAlias = Callable[[Messages], Awaitable[None]]
+"""Serves a websocket; its end closes the websocket."""
+
+
 @dataclass(slots=True)
 class Response:
     """The response: a body, or a stream of chunks (each chunk is a whole watch line)."""
@@ -105,3 +119,6 @@ class Response:
     warnings: list[str] = field(default_factory=list)
     """Each warning becomes a `Warning: 299 - "text"` header."""
     stream: AsyncIterator[bytes] | None = None
+    session: Session | None = None
+    """With status 101: the conversation over the opened websocket, in the subprotocol `protocol`."""
+    protocol: str = ""

@@ -46,6 +46,7 @@ from konverge_testing.apiserver.faults import Faults, Orders
 from konverge_testing.apiserver.faults.rules import About, about_call
 from konverge_testing.apiserver.faults.streams import close_lines
 from konverge_testing.apiserver.pod_logs import PodLogs, log_options
+from konverge_testing.apiserver.pod_sessions import CONNECTING, PodCommands, PodPorts, check_ports, is_websocket
 from konverge_testing.apiserver.registry import Registry
 from konverge_testing.apiserver.registry.creating import create
 from konverge_testing.apiserver.registry.deleting import delete, delete_options
@@ -136,6 +137,10 @@ class MemoryServer:
         """Called after each response, injected faults included; a lab uses it for recording."""
         self.logs = PodLogs(self.registry.moment)
         """The logs of pods, which a test writes."""
+        self.commands = PodCommands()
+        """The functions of a test that run as commands in containers."""
+        self.ports = PodPorts()
+        """The functions of a test that listen on ports of pods."""
         self._reader = Reader(self.registry)
         self._discovery = Discovery(lambda: self.registry.resources)
         self._specials = SpecialRequests(self.registry, self.rbac, self.authenticator)
@@ -299,6 +304,8 @@ class MemoryServer:
         if (resource.group, resource.plural, place.subresource, place.verb) == ("", "pods", "log", "get"):
             options = log_options(call.query, place.name)
             return self.logs.serve(await self._reader.get(request, None), call.query, options)
+        if (resource.group, resource.plural) == ("", "pods") and place.subresource in CONNECTING:
+            return await self._connect(request)
         special = self._specials.find(request)
         if special is not None:
             data, status = await special(request)
@@ -324,6 +331,17 @@ class MemoryServer:
         return shown(
             request, scale_of(request, data) if request.info.subresource == "scale" else data, self.registry.moment()
         )
+
+    async def _connect(self, request: ResourceRequest) -> Response:
+        place = request.info
+        if place.verb not in ("get", "create"):
+            raise method_not_allowed()
+        check_ports(request.call)
+        if is_websocket(request.call) and self._authorizes(request.user):
+            self.rbac.require(request.user, replace(attributes_of(request.call), verb="create"), why="")
+        pod = await self._reader.get(request, None)
+        sessions = self.commands if place.subresource == "exec" else self.ports
+        return sessions.open(request.call, pod, self.objects)
 
     async def _list(self, request: ResourceRequest, view: int | None) -> Response:
         return await self._reader.list(request, view)

@@ -17,7 +17,7 @@ from typing import Protocol, runtime_checkable
 from konverge.client import ClientConfig
 from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
-from konverge.client.transport import OpenStream, Response, Transport
+from konverge.client.transport import OpenStream, Response, Transport, WebSocket, opened
 from konverge.errors import Unreachable
 from konverge.keys import Key
 from konverge_testing.apiserver.faults.rules import About, about_request
@@ -155,8 +155,31 @@ class KillableTransport:
         async with self._inner.stream(request) as stream:
             yield _Reading(stream, self._wire)
 
+    @asynccontextmanager
+    async def websocket(self, request: Request) -> AsyncIterator[WebSocket | Response]:
+        if not self._wire.alive:
+            await self._wire.hang()
+        async with opened(self._inner, request) as websocket:
+            yield websocket if isinstance(websocket, Response) else _Conversation(websocket, self._wire)
+
     async def close(self) -> None:
         await self._inner.close()
+
+
+class _Conversation:
+    def __init__(self, inner: WebSocket, wire: Wire) -> None:
+        self._inner = inner
+        self._wire = wire
+        self.status = inner.status
+        self.protocol = inner.protocol
+
+    async def receive(self) -> bytes:
+        return await self._wire.receive(self._inner.receive())
+
+    async def send(self, message: bytes) -> None:
+        if not self._wire.alive:
+            await self._wire.hang()
+        await self._inner.send(message)
 
 
 class _Reading:
@@ -166,6 +189,7 @@ class _Reading:
         self.status = inner.status
         self.content_type = inner.content_type
         self.retry_after = inner.retry_after
+        self.warnings: tuple[str, ...] = getattr(inner, "warnings", ())
 
     async def read(self) -> bytes:
         return await self._wire.receive(self._inner.read())

@@ -66,6 +66,7 @@ def test_every_example_is_run_by_a_test() -> None:
     tested: dict[str, Any] = {
         "backup_admission": "tests/unit/runtime/admission/test_guide.py",
         "backup_operator": "tests/e2e/runtime/test_backup_operator.py",
+        "dump_database": "tests/unit/runtime/test_guide_examples.py",
         "embed_family": __file__,
         "embed_fastapi": __file__,
         "embed_kopf": __file__,
@@ -82,6 +83,7 @@ def test_every_example_is_run_by_a_test() -> None:
         "stock_operator": "tests/unit/runtime/test_guide_examples.py",
         "team_operator": "testkit/tests/scenarios/lab/test_team_operator.py",
         "test_backup_admission": "tests/unit/runtime/admission/test_guide.py",
+        "test_dump_database": "tests/unit/runtime/test_guide_examples.py",
         "test_host_plan": "tests/unit/planning/test_guide.py",
         "test_invoices": "testkit/tests/scenarios/lab/test_guide.py",
         "test_mirror_operator": "tests/unit/runtime/admission/test_guide.py",

@@ -12,6 +12,7 @@ import structlog
 from widgets import By, Widget, part, widget
 
 import konverge as kv
+from konverge.client import WatchQuery
 from konverge.client.api_warnings import MOST_LOGGED, ApiWarnings
 from konverge.metrics import Metrics
 from konverge.runtime import Controller
@@ -117,6 +118,22 @@ async def test_a_field_that_a_kind_lacks_is_refused_unless_switched_off(lab: Lab
     lenient = copy(lab.client)
     lenient.settings = replace(lab.client.settings, field_validation="Warn")
     assert "dta" not in (await lenient.create(config_map)).data
+
+
+async def test_the_warnings_of_lists_and_watches_are_counted(lab: Lab) -> None:
+    metrics, endpoints = Metrics(), kv.kind("v1", "Endpoints")
+    with structlog.testing.capture_logs() as logs:
+        async with kv.Client(lab.config, name="reader", metrics=metrics) as client:
+            listed = await client.list(endpoints, lab.namespace)
+            query = WatchQuery(
+                namespace=lab.namespace, resource_version=listed.resource_version, timeout_seconds=1, idle_seconds=9
+            )
+            async with client.watch(await client.resource(endpoints), query) as events:
+                assert [batch async for batch in events if batch[0].type != "BOOKMARK"] == []
+    host = {"host": lab.config.host}
+    assert metrics.registry.get_sample_value("konverge_request_warnings_total", host) == 2
+    text = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+    assert [line["api_warning"] for line in logs if "api_warning" in line] == [text]
 
 
 def test_a_warning_is_logged_once_per_text_and_always_counted() -> None:

@@ -84,8 +84,10 @@ def _selected_name(selector: str) -> str:
     return ""
 
 
-def refusal(user: User, attributes: Attributes, reason: str = "") -> StatusError:
-    """Return the 403 for a denied request; `reason` is the authorizer's."""
+def refusal(user: User, attributes: Attributes, reason: str = "", *, why: str | None = None) -> StatusError:
+    """Return the 403 for a denied request; `reason` is the authorizer's, `why` replaces the explanation."""
+    if why is not None:
+        return _forbidden(attributes, why)
     words = _refusal_message(user, attributes).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _forbidden(attributes, f"{words}: {reason}" if reason else words)
 

@@ -108,11 +108,11 @@ class Rbac:
             decision = self._remembered[key] = self._decide(user, attributes)
         return decision
 
-    def require(self, user: User, attributes: Attributes) -> None:
-        """Raise the server's 403 if a user may not do something."""
+    def require(self, user: User, attributes: Attributes, *, why: str | None = None) -> None:
+        """Raise the server's 403 if a user may not do something; `why` replaces the explanation in its message."""
         decision = self.allows(user, attributes)
         if not decision.allowed:
-            error = refusal(user, attributes, decision.reason)
+            error = refusal(user, attributes, decision.reason, why=why)
             for listener in self.on_refusal:
                 listener(user, attributes, error)
             raise error

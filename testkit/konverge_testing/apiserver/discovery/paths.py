@@ -4,7 +4,7 @@ Guarantees: pure. Paths, operation ids, actions, kinds and parameters match a re
 by them behave the same (kubectl looks for `fieldValidation` at the patch operation of a kind). Descriptions are omitted, except the
 descriptions of responses, which OpenAPI requires.
 
-Left out: the old `/watch/` paths, and the connecting subresources (exec, attach, portforward, proxy), which get a 501, and log.
+Left out: the old `/watch/` paths, and the connecting subresources (exec, attach, portforward, proxy, log).
 Bodies are JSON only.
 
 Sources: k8s.io/apiserver `pkg/endpoints/installer.go`, k8s.io/apiextensions-apiserver `pkg/controller/openapi/builder/builder.go`.

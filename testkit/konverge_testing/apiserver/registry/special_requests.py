@@ -40,7 +40,7 @@ __all__ = ["SpecialRequests"]
 
 Handler = Callable[[ResourceRequest], Awaitable[tuple[Data, int]]]
 
-_ABSENT: Final = frozenset({"attach", "exec", "portforward", "proxy", "ephemeralcontainers", "resize"})
+_ABSENT: Final = frozenset({"attach", "proxy", "ephemeralcontainers", "resize"})
 _PODS: Final = ("", "pods")
 _BUDGETS: Final = ("policy", "poddisruptionbudgets")
 
