@@ -25,8 +25,8 @@ _UNUSED = ("namespace", "controllers", "metrics", "health", "debug", "log-level"
 _ONE_LINE = 60
 
 
-class Request(NamedTuple):
-    """What to generate: kinds as (API version, kind), paths of fields, and files; the cluster without a file."""
+class ModuleRequest(NamedTuple):
+    """The content of a module: kinds as (API version, kind), paths of fields, and files; the cluster without a file."""
 
     kinds: tuple[tuple[str, str], ...]
     fields: tuple[str, ...]
@@ -98,7 +98,7 @@ def models(
     target = Path(output) if output else None
     if check and target is None:
         raise click.UsageError("--check goes with --output FILE, the module to compare")
-    request = Request(kinds_named(kinds), fields, files)
+    request = ModuleRequest(kinds_named(kinds), fields, files)
     before = _text(target) if target else None
     if not kinds and not files:
         request = _recorded(output, before)
@@ -144,7 +144,7 @@ def kinds_named(words: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple(dict.fromkeys(named))
 
 
-def generated_text(request: Request, settings: Settings, output: str | None) -> str:
+def generated_text(request: ModuleRequest, settings: Settings, output: str | None) -> str:
     """Return the module of a request; raises UsageError for kinds and fields that do not exist."""
     from konverge.crds.foreign.documents import find_kind, kinds_in, parsed
     from konverge.crds.foreign.rendering import generated
@@ -202,7 +202,7 @@ async def cluster_kinds(client: Client, versions: Iterable[str]) -> list[Foreign
     return kinds
 
 
-def _recorded(output: str | None, text: str | None) -> Request:
+def _recorded(output: str | None, text: str | None) -> ModuleRequest:
     """Return the request in the first lines of a module."""
     from konverge.crds.foreign.rendering import command_in
 
@@ -213,7 +213,7 @@ def _recorded(output: str | None, text: str | None) -> Request:
     if arguments is None:
         raise click.UsageError(f"{output} was not written by konverge models: name the kinds")
     given = models.make_context("models", arguments).params
-    return Request(kinds_named(given["kinds"]), given["fields"], given["files"])
+    return ModuleRequest(kinds_named(given["kinds"]), given["fields"], given["files"])
 
 
 def _compare(target: Path, before: str | None, text: str) -> None:

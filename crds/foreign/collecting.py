@@ -1,4 +1,4 @@
-"""Selected fields of kinds -> the classes to write, in an order in which each class follows the classes of its fields.
+"""Selected fields of kinds -> the classes to write, in such an order that each class follows the classes of its fields.
 
 Guarantees: pure. A definition of a document is one class, wherever it is used, with every field that any path selects. The keys of a list's
 items are selected with any of their fields: without the keys neither a program nor server-side apply identifies an item. A recursive
@@ -119,7 +119,7 @@ def items_of(schema: Schema) -> Schema | None:
 
 
 def collected(kinds: Sequence[ForeignKind], paths: Sequence[FieldPath]) -> Classes:
-    """Return the classes of kinds with the selected fields; a kind to which no path applies has all its fields.
+    """Return the classes of kinds with the selected fields; a kind has all its fields if no path applies to it.
 
     Raises UsageError for a path that applies to no kind.
     """

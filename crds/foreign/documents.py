@@ -21,12 +21,14 @@ __all__ = ["ForeignKind", "Schema", "find_kind", "kinds_in", "near", "parsed"]
 
 Schema = Mapping[str, Any]
 
-_OF_RESOURCE = re.compile(r"^/(api|apis/[^/]+)/[^/]+/(?P<namespaced>namespaces/\{namespace\}/)?(?P<plural>[^/{}]+)(/\{name\})?$")
+_OF_RESOURCE = re.compile(
+    r"^/(api|apis/[^/]+)/[^/]+/(?P<namespaced>namespaces/\{namespace\}/)?(?P<plural>[^/{}]+)(/\{name\})?$"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignKind:
-    """A kind with its schema; `definitions` are the schemas to which `$ref` refers, by name."""
+    """A kind with its schema; `definitions` are the targets of `$ref` by name."""
 
     api_version: str
     kind: str

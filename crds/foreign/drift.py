@@ -17,7 +17,7 @@ __all__ = ["differences"]
 def differences(before: str, after: str) -> list[str]:
     r"""Return a line for each class, field or constant that differs; `after` is the newly generated text.
 
-    Raises UsageError if the first text is no Python.
+    Raises UsageError if the first text has a syntax error.
 
     >>> differences("class JobSpec(PartialModel):\n    suspend: bool", "class JobSpec(PartialModel):\n    suspend: bool | None = None")
     ['JobSpec.suspend: bool is now bool | None = None']
@@ -25,7 +25,7 @@ def differences(before: str, after: str) -> list[str]:
     try:
         old = dict(_definitions(ast.parse(before)))
     except SyntaxError as error:
-        raise UsageError(f"line {error.lineno} is no Python: {error.msg}") from error
+        raise UsageError(f"line {error.lineno} is not Python: {error.msg}") from error
     new = dict(_definitions(ast.parse(after)))
     lines = [f"{name}: {old[name]} is no longer in the API" for name in old if name not in new]
     lines += [f"{name}: {old[name]} is now {new[name]}" for name in new if name in old and old[name] != new[name]]

@@ -10,7 +10,7 @@
 | anything else | `Any`, or `dict[str, Any]` for an object |
 
 A required field has no default, a field with a scalar default has that default, and any other field may be None. Kubernetes publishes
-`default: {}` for a struct that is always present (k8s.io/kube-openapi `pkg/generators`: a field that is no pointer). Such a field is an
+`default: {}` for a struct that is always present (k8s.io/kube-openapi `pkg/generators`: a field without a pointer). Such a field is an
 empty object by default, and so are `spec` and `status` of every kind, unless the object has required fields. Then a `spec` or `template`
 that is always present is required; any other object may be None, because a program creates objects without a status.
 """

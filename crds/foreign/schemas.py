@@ -1,4 +1,4 @@
-"""What a schema is, in the words of Kubernetes: references, lists with keys, objects with declared fields.
+"""The parts of a schema in the words of Kubernetes: references, lists with keys, objects with declared fields.
 
 Guarantees: pure.
 """

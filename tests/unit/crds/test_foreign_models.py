@@ -180,7 +180,7 @@ def test_a_selected_beginning_of_other_paths_selects_everything_below_it() -> No
     assert "succeeded: int" in generated([job], ["status.active,status"])
 
 
-def test_a_path_applies_to_the_kinds_that_have_the_field_or_are_named() -> None:
+def test_a_path_applies_to_named_kinds_or_kinds_with_the_field() -> None:
     kinds = [built_in("apps/v1", "Deployment"), built_in("batch/v1", "Job"), built_in("apps/v1", "StatefulSet")]
     text = generated(kinds, ["spec.replicas", "Job.spec.suspend", "Deployment.spec.paused"])
     assert [lines_of(text, name) for name in ("DeploymentSpec", "JobSpec", "StatefulSetSpec")] == [
@@ -335,7 +335,7 @@ def test_another_document_is_an_error_that_names_what_to_give(text: str, problem
     assert str(caught.value).startswith(problem)
 
 
-def test_a_null_reads_as_an_empty_list_or_map_if_it_may_not_be_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_null_in_a_required_list_or_map_reads_as_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     parts, values = {"type": "array", "items": {"type": "array"}}, {"type": "object"}
     tanks = loaded(generated([kind_with(**{"parts!": parts, "values!": values, "doors": parts})]), monkeypatch)["TANK"]
     stored = tanks.decode({"spec": {"parts": [[1], None], "values": None, "doors": None}})
