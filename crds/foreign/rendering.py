@@ -17,6 +17,7 @@ from konverge.crds.foreign.fields import ModelField, fields_of, quoted
 from konverge.crds.foreign.naming import constant_name
 from konverge.crds.foreign.schemas import resolved
 from konverge.crds.foreign.selection import field_paths
+from konverge.kinds import kind
 
 __all__ = ["command_in", "generated"]
 
@@ -25,15 +26,18 @@ _COMMAND = "konverge models"
 _NOTE = "# Written by this command. With --check it compares the file with the API."
 _SENTENCE = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!etc)[.:]\s+(?=[A-Z`\[*-])")
 _LONGEST = 200
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]|]|[^"\[\]|]+')
 _VALUE = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def generated(kinds: Sequence[ForeignKind], fields: Sequence[str] = (), command: Sequence[str] = ()) -> str:
     """Return the module of kinds with the selected fields; `command` are the arguments that write it again.
 
-    Raises UsageError for a path of a field that no kind has.
+    Raises UsageError for a path of a field that no kind has, and for a malformed name of a kind.
     """
-    classes = collected(kinds, field_paths(fields, {kind.kind for kind in kinds}))
+    for each in kinds:
+        kind(each.api_version, each.kind)
+    classes = collected(kinds, field_paths(fields, {each.kind for each in kinds}))
     names, parts = set[str](), list[str]()
     for key in _in_order(classes):
         node, members = classes.nodes[key], fields_of(classes, key)
@@ -82,7 +86,7 @@ def _comment(command: Sequence[str]) -> Iterator[str]:
 
 
 def _listed(kinds: Sequence[ForeignKind]) -> str:
-    names = [f"{kind.api_version} {kind.kind}" for kind in kinds]
+    names = [f"{each.api_version} {each.kind}" for each in kinds]
     return (
         names[0]
         if len(names) == 1
@@ -189,17 +193,33 @@ def _union_lines(members: Sequence[str], indent: str, end: str = "") -> Iterator
             yield from (f"{indent}    {value}," for value in _VALUE.findall(inside))
         elif name == "dict":
             yield f"{indent}    str,"
-            yield from _union_lines(inside.removeprefix("str, ").split(" | "), f"{indent}    ", end=",")
+            yield from _union_lines(_members_in(inside.removeprefix("str, ")), f"{indent}    ", end=",")
         else:
-            yield from _union_lines(inside.split(" | "), f"{indent}    ")
+            yield from _union_lines(_members_in(inside), f"{indent}    ")
         yield f"{indent}]{last}"
 
 
+def _members_in(union: str) -> list[str]:
+    """Return the members of a union, whose brackets and texts may hold bars.
+
+    >>> _members_in('list[int | str] | Literal["a | b"] | None')
+    ['list[int | str]', 'Literal["a | b"]', 'None']
+    """
+    members, depth = [""], 0
+    for part in _TOKEN.findall(union):
+        depth += (part == "[") - (part == "]")
+        if part == "|" and depth == 0:
+            members.append("")
+        else:
+            members[-1] += part
+    return [member.strip() for member in members]
+
+
 def _constant(node: Node) -> str:
-    kind = node.kind
-    arguments = [quoted(kind.api_version), quoted(kind.kind), f"model={node.name}"]
-    if kind.namespaced is not None and kind.plural is not None:
-        arguments += [f"namespaced={kind.namespaced}", f"plural={quoted(kind.plural)}"]
+    foreign = node.kind
+    arguments = [quoted(foreign.api_version), quoted(foreign.kind), f"model={node.name}"]
+    if foreign.namespaced is not None and foreign.plural is not None:
+        arguments += [f"namespaced={foreign.namespaced}", f"plural={quoted(foreign.plural)}"]
     name = constant_name(node.name)
     line = f"{name} = kv.kind({', '.join(arguments)})"
     if len(line) <= _WIDTH:
@@ -209,7 +229,7 @@ def _constant(node: Node) -> str:
 
 def _docstring(description: str) -> Iterator[str]:
     """Write the first sentence of a description as a docstring."""
-    text = " ".join(description.split())
+    text = "".join(character for character in " ".join(description.split()) if character.isprintable())
     match = _SENTENCE.search(text)
     text = (text[: match.start()] if match else text).rstrip(".:")
     if not text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import json
 import sys
@@ -19,6 +20,7 @@ from konverge.clock import from_rfc3339
 from konverge.crds import all_manifests
 from konverge.crds.foreign.documents import ForeignKind, find_kind, kinds_in
 from konverge.crds.foreign.rendering import generated
+from konverge.errors import UsageError
 from konverge.kinds import Kind
 from konverge_testing.admitted_values import admitted
 from konverge_testing.apiserver.catalog import definitions
@@ -94,3 +96,49 @@ def test_admitted_objects_survive_a_round_trip(data: st.DataObject) -> None:
     }
     decoded = model_of(kind.api_version, kind.kind, *sorted(fields)).decode(copy.deepcopy(stored))
     assert as_moments(decoded.to_dict()) == as_moments(stored)
+
+
+NAMES = st.text(min_size=1, max_size=12) | st.sampled_from(
+    ["from", "copy", "model_config", "list", '"""', "a-b", "a_b", "aB", "2", "_x"]
+)
+WORDS = st.text(max_size=12) | st.sampled_from(['"""', "\\", "a | b", "x" * 99, "\0", "\u202e", "e.g. a. B", '"]'])
+SCALARS = st.fixed_dictionaries(
+    {"type": st.just("string")},
+    optional={
+        "description": WORDS,
+        "default": WORDS,
+        "enum": st.lists(WORDS, min_size=1, max_size=3, unique=True),
+        "nullable": st.booleans(),
+    },
+)
+SCHEMAS = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.fixed_dictionaries({"type": st.just("array"), "items": inner})
+        | st.fixed_dictionaries({"type": st.just("object"), "additionalProperties": inner})
+        | st.fixed_dictionaries({"properties": st.dictionaries(NAMES, inner, max_size=3), "description": WORDS})
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(NAMES, SCHEMAS, min_size=1, max_size=4))
+def test_any_names_and_words_of_a_schema_give_a_module_of_models(properties: dict[str, Any]) -> None:
+    spec = {"type": "object", "properties": properties}
+    text = generated([ForeignKind("example.com/v1", "Tank", {"type": "object", "properties": {"spec": spec}})])
+    statements = ast.parse(text).body
+    assert {type(each) for each in statements} <= {ast.Expr, ast.ImportFrom, ast.Import, ast.ClassDef, ast.Assign}
+    assert len([each for each in statements if isinstance(each, ast.Assign)]) == 1
+    module = sys.modules["generated_tank"] = ModuleType("generated_tank")
+    exec(compile(text, "generated_tank", "exec"), module.__dict__)
+    aliases = {field.alias for field in module.TankSpec.model_fields.values()}
+    assert aliases == properties.keys()
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"), [("v1", 'A"""'), ("v1\n", "A"), ("v1", "A\n"), ("v1", "A\nimport os"), ("v1", "")]
+)
+def test_a_malformed_name_of_a_kind_is_an_error(version: str, kind: str) -> None:
+    with pytest.raises(UsageError):
+        generated([ForeignKind(version, kind, {"type": "object"})])
