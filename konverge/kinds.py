@@ -16,9 +16,9 @@ from konverge.objects import Metadata, Object
 __all__ = ["Kind", "Resource", "kind", "kind_of"]
 
 
-_VERSION = re.compile(r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
-_KIND = re.compile(r"^(?!v[0-9]+((alpha|beta)[0-9]+)?$)[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$")
-_API_VERSION = re.compile(r"^([a-z0-9.-]+/)?v[0-9]+((alpha|beta)[0-9]+)?$")
+_VERSION = re.compile(r"^[a-z]([-a-z0-9]*[a-z0-9])?\Z")
+_KIND = re.compile(r"^(?!v[0-9]+((alpha|beta)[0-9]+)?$)[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?\Z")
+_API_VERSION = re.compile(r"^([a-z0-9.-]+/)?v[0-9]+((alpha|beta)[0-9]+)?\Z")
 
 
 def _problem(api_version: str, kind: str) -> str:

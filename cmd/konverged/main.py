@@ -39,6 +39,9 @@ class Entry(NamedTuple):
 COMMANDS: Final[Mapping[str, Entry]] = {
     "run": Entry("konverge.daemon.run", "run", "Run controllers until a signal: ours, or module:build of yours."),
     "crds": Entry("konverge.daemon.crds", "crds", "Print CustomResourceDefinitions, or apply them."),
+    "models": Entry(
+        "konverge.daemon.models", "models", "Write typed models of built-in kinds, or of kinds of other operators."
+    ),
     "rbac": Entry("konverge.daemon.rbac", "rbac", "Print the RBAC rules that the chosen controllers need."),
     "webhooks": Entry("konverge.daemon.webhooks", "webhooks", "Print the manifests that register admission webhooks."),
     "chart": Entry("konverge.daemon.chart", "chart", "Write a Helm chart: ours, or of module:build of yours."),

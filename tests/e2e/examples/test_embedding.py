@@ -77,6 +77,8 @@ def test_every_example_is_run_by_a_test() -> None:
         "page_kopf": "tests/e2e/examples/test_moving_from_kopf.py",
         "page_operator": "tests/e2e/examples/test_moving_from_kopf.py",
         "replace_pods": "tests/unit/runtime/test_guide_examples.py",
+        "report_models": "tests/unit/runtime/test_guide_examples.py",
+        "report_operator": "tests/unit/runtime/test_guide_examples.py",
         "runner_operator": "testkit/tests/unit/kit/test_documents.py",
         "shared_workspaces": "tests/e2e/examples/test_shared_workspaces.py",
         "site_operator": "testkit/tests/scenarios/lab/test_site_operator.py",

@@ -16,7 +16,9 @@ import konverge.crds
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "models.md"
 MODULES = sorted(
-    module.name for module in pkgutil.iter_modules(konverge.crds.__path__) if not module.name.startswith("_")
+    module.name.removeprefix("konverge.crds.")
+    for module in pkgutil.walk_packages(konverge.crds.__path__, "konverge.crds.")
+    if not module.name.rpartition(".")[2].startswith("_")
 )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pydantic import Field
 
+from konverge.conditions import is_true
 from konverge.crds import PartialModel, PartialResource
 from konverge.errors import InvalidObject, UsageError
 from konverge.kinds import kind, kind_of
@@ -82,6 +83,27 @@ def test_fields_that_a_partial_model_names_are_typed_and_can_be_changed() -> Non
     expected["spec"]["template"]["spec"]["containers"][0]["image"] = "copy:2"
     expected["spec"]["template"]["spec"]["containers"].append({"name": "other"})
     assert view.to_dict() == expected
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_conditions_are_read_whether_or_not_the_model_names_them(typed: bool) -> None:
+    class Entry(PartialModel):
+        type: str
+        status: str
+
+    class Status(PartialModel):
+        conditions: list[Entry] | None = None
+
+    class TypedView(PartialResource):
+        status: Status = Field(default_factory=Status)
+
+    jobs = kind("batch/v1", "Job", model=TypedView if typed else PartialResource)
+    entry = {"type": "Complete", "status": "True", "reason": "Done", "lastProbeTime": "x"}
+    job = jobs.new("a", status={"conditions": [entry]})
+    assert (job.condition("Complete").reason, is_true("Complete")(job)) == ("Done", True)
+    assert (job.find_condition("Failed"), jobs.new("a").conditions) == (None, ())
+    with pytest.raises(LookupError, match="Job a has no condition Failed"):
+        job.condition("Failed")
 
 
 def test_a_view_shares_nothing_with_what_it_returns() -> None:
