@@ -10,6 +10,7 @@ from konverge.kinds import Kind, Resource
 from konverge.objects import Metadata, Object
 from konverge.rbac import Rule
 from konverge.runtime.builder.numbers import Numbers
+from konverge.runtime.builder.pause import Pausable
 from konverge.runtime.builder.predicates import Predicate
 from konverge.runtime.builder.reconciler import FailureReport, Gate, Reconciles
 from konverge.runtime.builder.sources import Source
@@ -50,6 +51,8 @@ class ControllerSpec(Generic[R]):
     indexed: tuple[Indexed, ...] = ()
     sources: tuple[tuple[str, Source], ...] = ()
     """Sources of keys beside the watches, by name."""
+    pausable_by: Pausable | None = None
+    """The causes of pauses; None: objects are never paused."""
     finalizer_name: str = ""
     may_hold: Callable[[Metadata, Caches], bool] | None = None
     """Whether the finalizer may be added to an object now; None: always."""

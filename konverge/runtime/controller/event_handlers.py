@@ -72,7 +72,10 @@ def key_of_object(spec: Controller[Any], change: Change, own_versions: Collectio
             return
         whole = not (change.old.metadata_only or change.new.metadata_only)
         if whole and (
-            spec.predicate is not None and not life_changed(change, spec.finalizer_name) and not spec.predicate(change)
+            spec.predicate is not None
+            and not life_changed(change, spec.finalizer_name)
+            and not (spec.pausable_by is not None and spec.pausable_by.changed(change))
+            and not spec.predicate(change)
         ):
             return
     yield Key("", spec.kind, change.namespace, change.name)

@@ -24,6 +24,7 @@ from konverge.runtime.controller.gate_host import GateHost
 from konverge.runtime.controller.listeners import Listeners
 from konverge.runtime.controller.metrics import ControllerMetrics, PrometheusQueue
 from konverge.runtime.controller.object_counts import OwnObjects, counts_of
+from konverge.runtime.controller.pauses import Pauses
 from konverge.runtime.controller.pipeline import ReconcilePipeline
 from konverge.runtime.controller.precondition import Precondition
 from konverge.runtime.controller.services import services_of
@@ -60,7 +61,12 @@ class ControllerRunner:
         self._watches = ControllerWatches(spec, services.informers, services.namespace, changed)
         self.caches = Caches(spec.name, self._watches.informers, reorder=services.reorder)
         self._services = services_of(spec, services, caches=self.caches, serves=self._watches.serves)
-        self._pipeline = ReconcilePipeline(spec, self._services)
+        self._pauses = (
+            None
+            if spec.pausable_by is None
+            else Pauses(spec.pausable_by, spec.conditions, self.caches, self._watches.namespace_labels)
+        )
+        self._pipeline = ReconcilePipeline(spec, self._services, self._pauses)
         host = GateHost(
             spec,
             services,
@@ -226,6 +232,11 @@ class ControllerRunner:
     def enqueue(self, key: Key, reason: str = Why.ASKED) -> None:
         """Enqueue a key from outside, for tests and `/debug`."""
         self.events.enqueue(key, reason)
+
+    def pause_of(self, metadata: Metadata) -> str:
+        """Return why an object is paused, "" if it is not."""
+        pause = None if self._pauses is None else self._pauses.of(metadata)
+        return "" if pause is None else pause.message
 
     def resync_now(self) -> None:
         """Enqueue every object in one iteration of the event loop, for tests."""

@@ -1,12 +1,14 @@
-"""The examples of the guides of the manager, of scripts, and of moving from kopf pass as the guides show them."""
+"""The examples of the guides of reconcilers, of the manager, of scripts, and of moving from kopf pass as the guides show them."""
 
 from __future__ import annotations
 
 from test_page import test_a_page_is_published_changed_and_withdrawn, test_nothing_of_kopf_stays
+from test_render import test_a_paused_film_is_not_rendered_until_it_is_resumed
 from test_replace_pods import test_finished_pods_are_replaced
 from test_stock import test_the_page_shows_the_levels_of_the_warehouse
 
 __all__ = [
+    "test_a_paused_film_is_not_rendered_until_it_is_resumed",
     "test_a_page_is_published_changed_and_withdrawn",
     "test_finished_pods_are_replaced",
     "test_nothing_of_kopf_stays",
