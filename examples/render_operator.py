@@ -1,4 +1,4 @@
-"""Films that a farm renders: people can pause each of them, or all of a namespace (docs/guide/reconcilers.md)."""
+"""Films that a farm renders: people can pause them, and previews are rendered first (docs/guide/reconcilers.md)."""
 
 import konverge as kv
 
@@ -27,5 +27,21 @@ def render(film: Film) -> kv.Object:
     return JOB.new(film.name, film.namespace, spec=spec)
 
 
+def previews_first(film: kv.Metadata, _: str) -> int:
+    return 10 if film.label("example.com/quality") == "preview" else 0
+
+
+def spare_the_farm() -> kv.Limiter[kv.Key]:
+    """Retry each film after 1 s to 1 min, and all films together at most twice a second after the first ten retries."""
+    return kv.MaxOf(kv.ItemExponential(base=1, cap=60), kv.Bucket(rate=2, burst=10))
+
+
 def build(manager: kv.Manager) -> None:
-    manager.add(kv.Controller.of(Film).owns(JOB).pausable("example.com/paused").reconciled_by(FilmReconciler()))
+    manager.add(
+        kv.Controller.of(Film)
+        .owns(JOB)
+        .pausable("example.com/paused")
+        .prioritized(previews_first)
+        .retries(limiter=spare_the_farm)
+        .reconciled_by(FilmReconciler())
+    )

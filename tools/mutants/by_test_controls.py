@@ -9,6 +9,7 @@ from planting import Mutant
 __all__ = ["CONTROLS"]
 
 PAUSE: Final = "tests/unit/runtime/test_pause.py::"
+QUEUE: Final = "tests/unit/runtime/test_queue_functions.py::"
 
 CONTROLS: Final = (
     Mutant(
@@ -46,5 +47,23 @@ CONTROLS: Final = (
         "paused or (spec.may_hold is not None and (not spec.may_hold(cached.metadata, self._services.caches)))",
         "spec.may_hold is not None and (not spec.may_hold(cached.metadata, self._services.caches))",
         test=PAUSE + "test_an_object_created_in_a_pause_gets_no_finalizer",
+    ),
+    Mutant(
+        "low-priority-starves",
+        "a stream of keys with a higher priority starves a key",
+        "konverge.workqueue.schedule",
+        "Lanes.pop",
+        "self._by_priority >= self._oldest_every",
+        "False",
+        test=QUEUE + "test_events_of_objects_that_matter_more_starve_no_object",
+    ),
+    Mutant(
+        "invalid-delay",
+        "an invalid delay of an operator's function reaches the queue",
+        "konverge.runtime.controller.own_functions",
+        "GuardedLimiter.when",
+        "not 0 <= delay < math.inf",
+        "False",
+        test=QUEUE + "test_a_failing_function_of_retries_gives_way_to_the_default_delay",
     ),
 )

@@ -20,6 +20,7 @@ from konverge.objects import Metadata
 from konverge.rbac import Rule
 from konverge.runtime.builder.families import family_of
 from konverge.runtime.builder.pause import Pausable, PauseRule
+from konverge.runtime.builder.queueing import QueueVerbs
 from konverge.runtime.builder.reconciler import Finalizes, Gate, Reconciles
 from konverge.runtime.builder.reporting import ReportVerbs
 from konverge.runtime.builder.watching import WatchVerbs
@@ -41,7 +42,7 @@ _TWICE_DELETING: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Controller(WatchVerbs[R], ReportVerbs[R]):
+class Controller(WatchVerbs[R], ReportVerbs[R], QueueVerbs[R]):
     """The description of a controller; `Manager.add` runs it.
 
     >>> from konverge.kinds import kind
@@ -206,6 +207,8 @@ class Controller(WatchVerbs[R], ReportVerbs[R]):
         max_delay: float | None = None,
     ) -> Controller[R]:
         """Set numbers by name: `.with_(concurrency=4, timeout=30)`. See `Numbers` for their meaning; other numbers keep their values."""
+        if self.limiter is not None and (base_delay is not None or max_delay is not None):
+            raise UsageError(f"controller {self.name!r}: .retries() replaces base_delay and max_delay: leave them out")
         given = {
             "concurrency": concurrency,
             "timeout": timeout,

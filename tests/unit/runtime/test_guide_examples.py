@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from test_page import test_a_page_is_published_changed_and_withdrawn, test_nothing_of_kopf_stays
-from test_render import test_a_paused_film_is_not_rendered_until_it_is_resumed
+from test_render import (
+    test_a_paused_film_is_not_rendered_until_it_is_resumed,
+    test_previews_are_first_and_a_farm_that_is_down_is_spared,
+)
 from test_replace_pods import test_finished_pods_are_replaced
 from test_stock import test_the_page_shows_the_levels_of_the_warehouse
 
@@ -12,5 +15,6 @@ __all__ = [
     "test_a_page_is_published_changed_and_withdrawn",
     "test_finished_pods_are_replaced",
     "test_nothing_of_kopf_stays",
+    "test_previews_are_first_and_a_farm_that_is_down_is_spared",
     "test_the_page_shows_the_levels_of_the_warehouse",
 ]
