@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         RetryAfter,
         Terminal,
     )
+    from konverge.informers import Change
     from konverge.keys import Key
     from konverge.kinds import Kind, Resource, kind
     from konverge.metrics import Metrics
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
         metadata_changed,
     )
     from konverge.runtime.builder.sources import Channel, Listening, daily, every
+    from konverge.workqueue import Bucket, ItemExponential, Jitter, Limiter, MaxOf, MaxWait
 
 __all__ = [
     "HOLD",
@@ -85,7 +87,9 @@ __all__ = [
     "ApiError",
     "Apply",
     "BackgroundServices",
+    "Bucket",
     "Caches",
+    "Change",
     "Channel",
     "Child",
     "Client",
@@ -106,12 +110,17 @@ __all__ = [
     "Forbidden",
     "HeldValue",
     "InvalidObject",
+    "ItemExponential",
+    "Jitter",
     "Key",
     "Kind",
     "KonvergeError",
+    "Limiter",
     "Listening",
     "Manager",
     "ManagerSettings",
+    "MaxOf",
+    "MaxWait",
     "Metadata",
     "Metrics",
     "Model",
@@ -159,6 +168,7 @@ _HOMES = {
         *("ApiError", "Conflict", "Forbidden", "InvalidObject", "KonvergeError"),
         *("NotConvertible", "NotFound", "ObjectChanged", "RetryAfter", "Terminal"),
     ),
+    "konverge.informers": ("Change",),
     "konverge.keys": ("Key",),
     "konverge.kinds": ("Kind", "Resource", "kind"),
     "konverge.metrics": ("Metrics",),
@@ -210,6 +220,7 @@ _HOMES = {
             "by_back_reference",
         ),
     ),
+    "konverge.workqueue": ("Bucket", "ItemExponential", "Jitter", "Limiter", "MaxOf", "MaxWait"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

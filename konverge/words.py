@@ -14,6 +14,7 @@ class ConditionType:
     """Condition types that the library itself writes or waits for."""
 
     READY: Final = "Ready"
+    PAUSED: Final = "Paused"
     ESTABLISHED: Final = "Established"
     NAMES_ACCEPTED: Final = "NamesAccepted"
 
@@ -24,6 +25,10 @@ class Reason:
     VALIDATION_FAILED: Final = "ValidationFailed"
     VALID: Final = "Valid"
     RECONCILE_FAILED: Final = "ReconcileFailed"
+    PAUSED: Final = "Paused"
+    PAUSED_BY_ANNOTATION: Final = "PausedByAnnotation"
+    PAUSED_BY_NAMESPACE: Final = "PausedByNamespace"
+    NOT_PAUSED: Final = "NotPaused"
     SHARD_STAMP_REPLACED: Final = "ShardStampReplaced"
     SHARD_LEASE_EDITED: Final = "ShardLeaseEdited"
     SHARD_LEASE_RECREATED: Final = "ShardLeaseRecreated"
@@ -54,6 +59,8 @@ class Annotation:
     """Annotations that the library reads or writes."""
 
     OWNER: Final = "konverge.dev/owner"
+    PAUSED: Final = "konverge.dev/paused"
+    """On an object; the same name is a label of a namespace."""
     SHARD_OWNER: Final = "shard-owner.konverge.dev"
     SHARD_DRAIN: Final = "shard-drain.konverge.dev"
     SHARD_DRAINING: Final = "konverge.dev/shard-draining"

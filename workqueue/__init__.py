@@ -12,7 +12,8 @@ A key is any hashable value and a reason is a string: the queue does not depend 
     metrics.py     the interface of metrics
 
 Guarantees: a key is handed to one worker at a time; no add is lost; any number of adds while a key is in work cause exactly one more
-run; the earliest requested time and the highest priority win; an item carries the reasons of all merged adds.
+run; the earliest requested time and the highest priority win; an item carries the reasons of all merged adds; with `oldest_every` no
+stream of keys of a higher priority starves a key.
 
 Caveats: the tasks that wait in `get` are not served in a fair order; the queue lives in memory; it may be used from its event
 loop's thread only.

@@ -1,6 +1,6 @@
 """The rules of the work queue, as a plain object: no await, no clock, no thread. The time is an argument of every method that needs it.
 
-The rules are from client-go's queue and controller-runtime's priority queue, with three deviations (numbers 6 to 8):
+The rules are from client-go's queue and controller-runtime's priority queue, with four deviations (numbers 6 to 9):
 
 1. A key has at most one entry, and at most one worker. `get` moves a ready entry into work; `done` ends the work.
 2. An add merges into the entry of its key: the earliest time and the highest priority win, the reasons are united.
@@ -12,6 +12,8 @@ The rules are from client-go's queue and controller-runtime's priority queue, wi
 7. Minimum interval and debounce per key (`konverge.workqueue.schedule`).
 8. The entry of a key also represents its retry: a run that an event triggers earlier replaces the retry. client-go would run the key
    again at the old time; here the outcome of the earlier run decides the next run.
+9. With `oldest_every` one of so many entries is the entry that has been ready for longest, whatever its priority
+   (`konverge.workqueue.schedule`). If n entries were ready when an entry became ready, at most `oldest_every` x (n + 1) precede it.
 
 A `now` that is earlier than the previous `now`, by a rounding error of the clock, is harmless.
 
@@ -48,7 +50,7 @@ class _Run(NamedTuple, Generic[K]):
 class QueueCore(Generic[K]):
     """The queue without its asyncio shell.
 
-    `limiter` defaults to `ItemExponential()` (5 ms doubling to 1000 s), `throttle` to none.
+    `limiter` defaults to `ItemExponential()` (5 ms doubling to 1000 s), `throttle` to none. `oldest_every` 0: strictly by priority.
 
     >>> core = QueueCore[str]()
     >>> core.add("a", 0.0, reason="created")
@@ -65,8 +67,11 @@ class QueueCore(Generic[K]):
         limiter: Limiter[K] | None = None,
         early_retry: float = EARLY_RETRY,
         throttle: Throttle | None = None,
+        oldest_every: int = 0,
         metrics: QueueMetrics | None = None,
     ) -> None:
+        if oldest_every < 0:
+            raise ValueError(f"QueueCore needs oldest_every to be at least zero, got {oldest_every!r}")
         self._retry_deadlines: RetryDeadlines[K] = RetryDeadlines(
             ItemExponential[K]() if limiter is None else limiter, early_retry=early_retry
         )
@@ -80,7 +85,7 @@ class QueueCore(Generic[K]):
         self._waiting: dict[K, QueueEntry[K]] = {}
         # The keys in work, from `get` to `done`. A key may be in here and in `_waiting`; its entry is then HELD or DELAYED, never READY.
         self._working: dict[K, _Run[K]] = {}
-        self._lanes: Lanes[K] = Lanes()
+        self._lanes: Lanes[K] = Lanes(oldest_every)
         self._timetable: Timetable[K] = Timetable()
         # The number of READY and HELD entries by priority; no zeros.
         self._depth: dict[int, int] = {}

@@ -62,10 +62,11 @@ class WorkQueue(Generic[K]):
         limiter: Limiter[K] | None = None,
         early_retry: float = EARLY_RETRY,
         throttle: Throttle | None = None,
+        oldest_every: int = 0,
         metrics: QueueMetrics | None = None,
     ) -> None:
         self._core: QueueCore[K] = QueueCore(
-            limiter=limiter, early_retry=early_retry, throttle=throttle, metrics=metrics
+            limiter=limiter, early_retry=early_retry, throttle=throttle, oldest_every=oldest_every, metrics=metrics
         )
         # The waiting tasks of `get` in order; a woken getter is no longer in here.
         self._getters: deque[asyncio.Future[None]] = deque()

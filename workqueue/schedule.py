@@ -4,6 +4,10 @@ One lane per priority, first in first out. An entry that is promoted or removed 
 skips: a place is occupied if the entry is READY and has the lane's priority. This is unambiguous because a priority only rises, so an entry
 enters a lane at most once. A lane is rewritten if most of its places are vacant, so memory is bounded.
 
+So that a low priority does not starve, one of `oldest_every` entries is, of the fronts of all lanes, the front that has been ready for
+longest. New entries cannot delay it without end, as strictly by priority they can:
+https://github.com/kubernetes-sigs/controller-runtime/issues/3496
+
 The timetable is a heap of records (time, ticket, entry). A change of an entry's time does not search the heap. A later time is only noted
 in the entry; the record is put back if it is due too early. An earlier time adds a record; the old record no longer has the entry's
 ticket and is skipped. The heap is rewritten if most of its records are void. (Otherwise a key that is requeued after ten hours and run by
@@ -118,6 +122,12 @@ class _Lane(Generic[K]):
         if len(self.row) > 2 * self.occupied + _SLACK:
             self.row = deque(self)
 
+    def front(self) -> QueueEntry[K]:
+        """Return the first entry of a lane that has an entry."""
+        while self.row[0].state is not EntryState.READY or self.row[0].priority != self.priority:
+            self.row.popleft()
+        return self.row[0]
+
     def popleft(self) -> QueueEntry[K] | None:
         while self.row:
             entry = self.row.popleft()
@@ -128,7 +138,7 @@ class _Lane(Generic[K]):
 
 
 class Lanes(Generic[K]):
-    """The ready entries by priority.
+    """The ready entries by priority; of `oldest_every` entries one is the oldest, 0: none.
 
     >>> lanes = Lanes[str]()
     >>> for key, priority in ("a", 0), ("b", 5), ("c", 0):
@@ -137,7 +147,10 @@ class Lanes(Generic[K]):
     ['b', 'a', 'c']
     """
 
-    def __init__(self) -> None:
+    def __init__(self, oldest_every: int = 0) -> None:
+        self._oldest_every = oldest_every
+        # The number of entries that were handed out by priority, while another lane existed, since the last oldest entry.
+        self._by_priority = 0
         self._lanes: dict[int, _Lane[K]] = {}
         # A heap of the negated keys of `_lanes`, each once, so that the highest priority is found without a search.
         self._order: list[int] = []
@@ -157,6 +170,11 @@ class Lanes(Generic[K]):
 
     def pop(self) -> QueueEntry[K] | None:
         """Remove and return the next entry, which becomes GONE; None if no entry is ready."""
+        if self._oldest_every and len(self._order) > 1:
+            self._by_priority += 1
+            if self._by_priority >= self._oldest_every:
+                self._by_priority = 0
+                return self._pop_oldest()
         while self._order:
             priority = -self._order[0]
             lane = self._lanes[priority]
@@ -169,6 +187,17 @@ class Lanes(Generic[K]):
                 self._size -= 1
                 return entry
         return None
+
+    def _pop_oldest(self) -> QueueEntry[K] | None:
+        """Remove and return the front that has been ready for longest. A lane that becomes empty is left to `pop`."""
+        lanes = [lane for lane in self._lanes.values() if lane.occupied]
+        if not lanes:
+            return None
+        entry = min(lanes, key=lambda lane: lane.front().ready_at).popleft()
+        assert entry is not None, "the lane has an entry"
+        entry.state = EntryState.GONE
+        self._size -= 1
+        return entry
 
     def promote(self, entry: QueueEntry[K], priority: int) -> None:
         """Move a ready entry to the back of a higher priority."""

@@ -133,6 +133,8 @@ def _lines(explanation: Mapping[str, Any]) -> list[str]:
         lines.append(f"  The controller is not ready: {_indented(explanation.get('why', ''))}")
     if not explanation.get("cached", True):
         lines.append("  The controller's cache has no such object: it does not exist, or is not selected.")
+    if explanation.get("paused"):
+        lines.append(f"  It is paused: {explanation['paused']}")
     lines += _conditions(explanation)
     reconciles = explanation.get("reconciles") or []
     if not reconciles:

@@ -11,24 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from konverge.outcome import Done, Outcome, RequeueAfter
+from konverge.outcome import Done, Outcome
 from konverge.reconcilers.machines.kinds import CLUSTER
 from konverge.reconcilers.machines.words import (
     MachinesAnnotation,
     MachinesCondition,
     MachinesLabel,
     NamespaceReason,
-    PausedReason,
 )
 
 if TYPE_CHECKING:
-    from konverge.kinds import Kind
-    from konverge.objects import Metadata, Object
+    from konverge.objects import Metadata
     from konverge.reconcilers.machines.service import NstanceService
-    from konverge.runtime import Context, HasStatus
-    from konverge.runtime.cache.readers import Reader
+    from konverge.runtime import Caches, Context, HasStatus
+    from konverge.runtime.builder.pause import PauseRule
 
-__all__ = ["finalize_gate", "pause_of", "reconcile_gate", "show_other_namespace", "show_pause"]
+__all__ = ["finalize_gate", "pause_of", "pause_rule", "reconcile_gate", "show_other_namespace"]
 
 _OTHER_NAMESPACE = (
     "objects of this kind act only in the namespace of the operator and its Cluster, and nothing is done for this object: create the "
@@ -37,33 +35,28 @@ _OTHER_NAMESPACE = (
 
 
 def reconcile_gate(ctx: Context[HasStatus[object]], service: NstanceService) -> Outcome | None:
-    """Return the outcome of an object that is not reconciled, None for an object that is; its status shows which."""
-    metadata = ctx.object.metadata
-    if not service.acts_in(metadata.namespace):
-        show_other_namespace(ctx)
-        return Done()
-    paused = pause_of(metadata, ctx.cache, cluster=service.settings.cluster_name)
-    show_pause(paused, ctx)
-    return Done() if paused else None
+    """Return the outcome of an object of another namespace, which its status shows, and None for an object that is reconciled."""
+    if service.acts_in(ctx.object.metadata.namespace):
+        return None
+    show_other_namespace(ctx)
+    return Done()
 
 
 def finalize_gate(ctx: Context[HasStatus[object]], service: NstanceService) -> Outcome | None:
-    """Return the outcome of a deleted object on which nothing is done: a paused object waits, an object of another namespace ends."""
-    metadata = ctx.object.metadata
-    if not service.acts_in(metadata.namespace):
-        ctx.status.skip_write()
-        return Done()
-    paused = pause_of(metadata, ctx.cache, cluster=service.settings.cluster_name)
-    show_pause(paused, ctx)
-    return RequeueAfter(service.settings.retry) if paused else None
+    """Return the outcome of a deleted object of another namespace, for which nothing is done, and None for others."""
+    if service.acts_in(ctx.object.metadata.namespace):
+        return None
+    ctx.status.skip_write()
+    return Done()
 
 
 def show_other_namespace(ctx: Context[HasStatus[object]]) -> None:
     """Show that an object is outside the operator's namespace; the message names no object and no namespace of others."""
+    ctx.status.remove_condition(MachinesCondition.PAUSED)
     ctx.status.set_condition(MachinesCondition.READY, False, NamespaceReason.OTHER_NAMESPACE, _OTHER_NAMESPACE)
 
 
-def pause_of(metadata: Metadata, cache: Callable[[Kind[Object]], Reader[Object]], *, cluster: str) -> str:
+def pause_of(metadata: Metadata, caches: Caches, cluster: str) -> str:
     """Return why an object is not to be reconciled, "" if it is; `cluster` is its Cluster if no label names one.
 
     A paused object gets no finalizer either: `clusterctl move` has just removed the finalizers of the objects that it deletes.
@@ -71,13 +64,14 @@ def pause_of(metadata: Metadata, cache: Callable[[Kind[Object]], Reader[Object]]
     if MachinesAnnotation.PAUSED in (metadata.annotations or {}):
         return f"the annotation {MachinesAnnotation.PAUSED} is set"
     name = metadata.label(MachinesLabel.CLUSTER) or cluster
-    stored = cache(CLUSTER).find(metadata.namespace, name)
+    stored = caches(CLUSTER).find(metadata.namespace, name)
     return f"Cluster {name} is paused" if stored is not None and stored.get("spec", "paused") is True else ""
 
 
-def show_pause(why: str, ctx: Context[HasStatus[object]]) -> None:
-    """Set the condition Paused."""
-    if why:
-        ctx.status.set_condition(MachinesCondition.PAUSED, True, PausedReason.PAUSED, why)
-    else:
-        ctx.status.set_condition(MachinesCondition.PAUSED, False, PausedReason.NOT_PAUSED, "it is reconciled")
+def pause_rule(service: NstanceService, pause: Callable[[Metadata, Caches, str], str] = pause_of) -> PauseRule:
+    """Return the rule that pauses the objects in the operator's namespace; nothing is done for other objects anyway."""
+
+    def rule(metadata: Metadata, caches: Caches) -> str:
+        return pause(metadata, caches, service.settings.cluster_name) if service.acts_in(metadata.namespace) else ""
+
+    return rule

@@ -22,7 +22,7 @@ from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.reconcilers.machines.clusters.kubeconfig import secret_name
 from konverge.reconcilers.machines.clusters.reconciler import NstanceClusterReconciler
-from konverge.reconcilers.machines.gates import pause_of
+from konverge.reconcilers.machines.gates import pause_of, pause_rule
 from konverge.reconcilers.machines.groups.observe import pause_of_group
 from konverge.reconcilers.machines.groups.reconciler import ShardGroupReconciler
 from konverge.reconcilers.machines.instances import indexes as instances
@@ -144,6 +144,7 @@ def cluster_controller(service: NstanceService) -> Controller[NstanceCluster]:
     return (
         _of(NstanceCluster, service.settings)
         .named(MachinesController.CLUSTER)
+        .pausable(pause_rule(service, _pause_of_cluster), observing=True)
         .counts_conditions()
         .watches(
             CONFIG_MAP,
@@ -164,14 +165,12 @@ def cluster_controller(service: NstanceService) -> Controller[NstanceCluster]:
     )
 
 
-def _may_hold(metadata: Metadata, caches: Caches, *, service: NstanceService) -> bool:
-    return service.acts_in(metadata.namespace) and not pause_of(metadata, caches, cluster=service.settings.cluster_name)
+def _may_hold(metadata: Metadata, _: Caches, *, service: NstanceService) -> bool:
+    return service.acts_in(metadata.namespace)
 
 
-def _may_hold_group(metadata: Metadata, caches: Caches, *, service: NstanceService) -> bool:
-    return service.acts_in(metadata.namespace) and not pause_of_group(
-        metadata, caches, cluster=service.settings.cluster_name
-    )
+def _pause_of_cluster(metadata: Metadata, caches: Caches, _: str) -> str:
+    return pause_of(metadata, caches, metadata.name)
 
 
 def pool_controller(service: NstanceService) -> Controller[NstanceMachinePool]:
@@ -180,6 +179,7 @@ def pool_controller(service: NstanceService) -> Controller[NstanceMachinePool]:
         _of(NstanceMachinePool, service.settings)
         .named(MachinesController.POOL)
         .finalizer(MachinesFinalizer.POOL, when=partial(_may_hold, service=service))
+        .pausable(pause_rule(service), deletion=True)
         .counts_conditions()
         .owns(NstanceShardGroup)
         .watches(POOL, to=indexes.pools_of_group, when=indexes.pause_or_life_changed)
@@ -204,7 +204,8 @@ def group_controller(service: NstanceService, metrics: MachineMetrics) -> Contro
     return (
         _of(NstanceShardGroup, service.settings)
         .named(MachinesController.GROUP)
-        .finalizer(MachinesFinalizer.GROUP, when=partial(_may_hold_group, service=service))
+        .finalizer(MachinesFinalizer.GROUP, when=partial(_may_hold, service=service))
+        .pausable(pause_rule(service, pause_of_group), deletion=True, observing=True)
         .counts_conditions()
         .watches(POOL, to=_groups_of_pool, when=indexes.share_changed)
         .watches(CLUSTER, to=_groups_of_cluster, when=indexes.pauses)
@@ -227,6 +228,7 @@ def machine_controller(service: NstanceService) -> Controller[NstanceMachine]:
         _of(NstanceMachine, service.settings)
         .named(MachinesController.MACHINE)
         .finalizer(MachinesFinalizer.MACHINE, when=partial(_may_hold, service=service))
+        .pausable(pause_rule(service), deletion=True)
         .counts_conditions()
         .watches(MACHINE, to=instances.machine_of_owner)
         .watches(NODE, to=instances.machine_of_node, when=indexes.new_provider_id_or_addresses)
@@ -256,6 +258,7 @@ def on_demand_controller(service: NstanceService) -> Controller[Object]:
         _of(NSTANCE_CLUSTER, service.settings)
         .named(MachinesController.ON_DEMAND)
         .writes_status_as(_NO_STATUS)
+        .pausable(pause_rule(service))
         .watches(POD, to=pods.clusters_of_pod, metadata_only=True)
         .watches(MACHINE, to=pods.clusters_of_object)
         .watches(NSTANCE_MACHINE, to=pods.clusters_of_object)

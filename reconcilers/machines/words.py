@@ -23,7 +23,6 @@ __all__ = [
     "MachinesFinalizer",
     "MachinesLabel",
     "NamespaceReason",
-    "PausedReason",
     "MachinePoolReason",
 ]
 
@@ -110,13 +109,6 @@ class MachinesCondition:
     # of a cluster; ours
     SHARDS_REACHABLE: Final = "ShardsReachable"
     """Whether the document of shards is good, the operator has a certificate, and every shard has listed its groups."""
-
-
-class PausedReason:
-    """Reasons of Paused."""
-
-    PAUSED: Final = "Paused"
-    NOT_PAUSED: Final = "NotPaused"
 
 
 class NamespaceReason:

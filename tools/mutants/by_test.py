@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from by_test_controls import CONTROLS
 from by_test_machines import MACHINES
 from by_test_operations import OPERATIONS
 from by_test_planning import PLANNING
@@ -778,6 +779,7 @@ BY_TEST: Final = (
         "True",
         test=CANDIDATE + "test_late_response_after_another_holder_was_seen_elects_no_leader",
     ),
+    *CONTROLS,
     *MACHINES,
     *OPERATIONS,
     *PLANNING,

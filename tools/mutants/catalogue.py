@@ -540,8 +540,8 @@ _PASSES: Final = (
         "a predicate filters what moves an object to the next stage of its life",
         RUNTIME + "controller.event_handlers",
         "key_of_object",
-        "spec.predicate is not None and (not life_changed(change, spec.finalizer_name)) and (not spec.predicate(change))",
-        "spec.predicate is not None and (not spec.predicate(change))",
+        "life_changed(change, spec.finalizer_name)",
+        "False",
         ("bucket",),
     ),
     Mutant(

@@ -19,9 +19,12 @@ from konverge.kinds import Kind, Resource, kind_of
 from konverge.objects import Metadata
 from konverge.rbac import Rule
 from konverge.runtime.builder.families import family_of
+from konverge.runtime.builder.pause import Pausable, PauseRule
+from konverge.runtime.builder.queueing import QueueVerbs
 from konverge.runtime.builder.reconciler import Finalizes, Gate, Reconciles
 from konverge.runtime.builder.reporting import ReportVerbs
 from konverge.runtime.builder.watching import WatchVerbs
+from konverge.words import Annotation, ConditionType
 
 if TYPE_CHECKING:
     from konverge.runtime.cache.readers import Caches
@@ -32,14 +35,14 @@ R = TypeVar("R", bound=Resource)
 W = TypeVar("W", bound=Resource)
 
 _NAME: Final = re.compile(r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
-_FINALIZER: Final = re.compile(r"^[a-z0-9.-]+\.[a-z]+/[A-Za-z0-9._-]+$")
+_DOMAIN_NAME: Final = re.compile(r"^[a-z0-9.-]+\.[a-z]+/[A-Za-z0-9._-]+$")
 _TWICE_DELETING: Final = (
     ".reconciles_deleting is for a controller without a finalizer: finalize gets objects under deletion"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Controller(WatchVerbs[R], ReportVerbs[R]):
+class Controller(WatchVerbs[R], ReportVerbs[R], QueueVerbs[R]):
     """The description of a controller; `Manager.add` runs it.
 
     >>> from konverge.kinds import kind
@@ -70,10 +73,10 @@ class Controller(WatchVerbs[R], ReportVerbs[R]):
         """Hold every object by this finalizer until `finalize` returned Done; it is added before the first `reconcile`.
 
         While `when(metadata, caches)` returns False the finalizer is not added, and `reconcile` gets the object without it: it must
-        then create nothing that `finalize` would have to delete. Use it for paused objects: a move by other software removes their
-        finalizers. The change that ends the pause has to enqueue the object. An existing finalizer stays, and `finalize` is called.
+        then create nothing that `finalize` would have to delete. The change that ends this has to enqueue the object. An
+        existing finalizer stays, and `finalize` is called. Paused objects get no finalizer anyway (`pausable`).
         """
-        if not _FINALIZER.match(name):
+        if not _DOMAIN_NAME.match(name):
             raise UsageError(f"finalizer {name!r}: write domain/name, for instance example.com/backup")
         if self.also_deleting:
             raise UsageError(f"controller {self.name!r}: {_TWICE_DELETING}")
@@ -87,6 +90,51 @@ class Controller(WatchVerbs[R], ReportVerbs[R]):
         if self.finalizer_name:
             raise UsageError(f"controller {self.name!r}: {_TWICE_DELETING}")
         return replace(self, also_deleting=True)
+
+    def pausable(
+        self,
+        by: str | PauseRule = Annotation.PAUSED,
+        *,
+        namespaces: bool = True,
+        deletion: bool = False,
+        observing: bool = False,
+    ) -> Controller[R]:
+        """Let people pause objects, by an annotation of the object or by a label of its namespace, both with the name `by`.
+
+        Any value but `false` pauses: `kubectl annotate backup nightly konverge.dev/paused=true`. `reconcile` is not called for a paused
+        object, and it gets no finalizer. The condition `Paused` shows the pause and its cause, and is False otherwise. `Ready` and the
+        observed generation stay as they are, so a change of the spec during the pause does not look handled. The end of the pause enqueues
+        the object.
+
+        `finalize` is called for a deleted object that is paused, unless the value is `including-deletion`, or the controller declares
+        `deletion`: then the deletion waits for the end of the pause.
+
+        With `namespaces=False` only the annotation pauses, and neither a watch of namespaces nor the right to it is needed. If `by` is a
+        function, it decides in place of annotation and label: `by(metadata, caches)` returns why an object is paused, "" if it is not. The
+        change that ends such a pause has to enqueue the object. With `observing` the reconciler is called for paused objects too, to
+        report in the status, and must change nothing else: `ctx.paused` is the cause of the pause.
+
+        A kind without a model gets no condition, since its status belongs to its own controller. Raises UsageError for an invalid name, for
+        a second declaration, and for a kind that does not declare the condition `Paused`, unless `observing`.
+
+        >>> from konverge.kinds import kind
+        >>> Controller.of(kind("example.com/v1", "Backup")).pausable("example.com/paused").pausable_by.name
+        'example.com/paused'
+        """
+        if self.pausable_by is not None:
+            raise UsageError(f"controller {self.name!r} is pausable already: one .pausable is enough")
+        if isinstance(by, str) and not _DOMAIN_NAME.match(by):
+            raise UsageError(f".pausable({by!r}): write domain/name, for instance example.com/paused")
+        if self.conditions is not None and ConditionType.PAUSED not in self.conditions and not observing:
+            raise UsageError(
+                f"controller {self.name!r}: .pausable(): {self.kind.group_kind} declares no condition {ConditionType.PAUSED}: add it to "
+                "conditions=(...) of @kv.resource, so that people see the pause"
+            )
+        if isinstance(by, str):
+            chosen = Pausable(name=by, namespaces=namespaces, deletion=deletion, observing=observing)
+        else:
+            chosen = Pausable(rule=by, deletion=deletion, observing=observing)
+        return replace(self, pausable_by=chosen)
 
     def needs(self, *rules: Rule) -> Controller[R]:
         """Declare rights beyond the rights of the other verbs, for live reads and patches; `konverge rbac` prints them all."""
@@ -159,6 +207,8 @@ class Controller(WatchVerbs[R], ReportVerbs[R]):
         max_delay: float | None = None,
     ) -> Controller[R]:
         """Set numbers by name: `.with_(concurrency=4, timeout=30)`. See `Numbers` for their meaning; other numbers keep their values."""
+        if self.limiter is not None and (base_delay is not None or max_delay is not None):
+            raise UsageError(f"controller {self.name!r}: .retries() replaces base_delay and max_delay: leave them out")
         given = {
             "concurrency": concurrency,
             "timeout": timeout,

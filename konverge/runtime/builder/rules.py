@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from konverge.kinds import Kind
 from konverge.rbac import READ, Rule, merged, plural_of
+from konverge.runtime.builder.pause import NAMESPACE_RIGHT, namespace_watch
 
 if TYPE_CHECKING:
     from konverge.runtime.builder.builder import Controller
@@ -35,6 +36,8 @@ def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
         Rule(group, (f"{primary}/status",), ("patch",)),
         Rule("events.k8s.io", ("events",), ("create", "patch")),
     ]
+    if namespace_watch(controller.kind, controller.pausable_by) is not None:
+        rules.append(NAMESPACE_RIGHT)
     if controller.owned:
         rules.append(Rule(group, (f"{primary}/finalizers",), ("update",)))
     for owned in controller.owned:

@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+from konverge.keys import Key
 from konverge.kinds import Kind, Resource
 from konverge.objects import Metadata, Object
 from konverge.rbac import Rule
 from konverge.runtime.builder.numbers import Numbers
+from konverge.runtime.builder.pause import Pausable
 from konverge.runtime.builder.predicates import Predicate
 from konverge.runtime.builder.reconciler import FailureReport, Gate, Reconciles
 from konverge.runtime.builder.sources import Source
 from konverge.runtime.builder.watched import Indexed, Watched
+from konverge.workqueue import Limiter
 
 if TYPE_CHECKING:
     from konverge.runtime.cache.readers import Caches
@@ -50,6 +53,8 @@ class ControllerSpec(Generic[R]):
     indexed: tuple[Indexed, ...] = ()
     sources: tuple[tuple[str, Source], ...] = ()
     """Sources of keys beside the watches, by name."""
+    pausable_by: Pausable | None = None
+    """The causes of pauses; None: objects are never paused."""
     finalizer_name: str = ""
     may_hold: Callable[[Metadata, Caches], bool] | None = None
     """Whether the finalizer may be added to an object now; None: always."""
@@ -81,3 +86,7 @@ class ControllerSpec(Generic[R]):
     stand_in: Reconciles[R] | None = None
     """Reconciles in a plan, in place of a reconciler that calls something outside Kubernetes."""
     numbers: Numbers = field(default_factory=Numbers)
+    limiter: Callable[[], Limiter[Key]] | None = None
+    """Returns the limiter of retries at each start; None: by the numbers."""
+    priority: Callable[[Metadata, str], int] | None = None
+    """Returns the priority of an object for a reason; None: 0."""

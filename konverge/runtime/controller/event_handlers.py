@@ -22,6 +22,7 @@ from konverge.runtime.builder.predicates import life_changed
 from konverge.runtime.builder.watched import Watched
 from konverge.runtime.cache.readers import Caches
 from konverge.runtime.consistency.own_writes import OwnVersions
+from konverge.runtime.controller.own_functions import Priorities
 from konverge.runtime.controller.watches import ControllerWatches
 from konverge.runtime.hooks.object_gate import ObjectGate
 from konverge.words import LogKey, Why
@@ -72,7 +73,10 @@ def key_of_object(spec: Controller[Any], change: Change, own_versions: Collectio
             return
         whole = not (change.old.metadata_only or change.new.metadata_only)
         if whole and (
-            spec.predicate is not None and not life_changed(change, spec.finalizer_name) and not spec.predicate(change)
+            spec.predicate is not None
+            and not life_changed(change, spec.finalizer_name)
+            and not (spec.pausable_by is not None and spec.pausable_by.changed(change))
+            and not spec.predicate(change)
         ):
             return
     yield Key("", spec.kind, change.namespace, change.name)
@@ -156,6 +160,7 @@ class EventHandlers:
         forget: Callable[[Key], None],
         log: Any,
         gate: ObjectGate | None = None,
+        priorities: Priorities | None = None,
     ) -> None:
         self._spec = spec
         self._queue = queue
@@ -166,6 +171,7 @@ class EventHandlers:
         self._forget = forget
         self._log = log
         self._gate = gate
+        self._priorities = priorities
         self.held_back: dict[Key, list[Change]] = {}
         """The events of each key that is being reconciled."""
         self.standing_by = False
@@ -244,6 +250,8 @@ class EventHandlers:
             self._forget(key)
             return
         if self._gate is None or self._concerns(self._gate, key.namespace, key.name):
+            if self._priorities is not None:
+                priority = self._priorities.of(key, reason, priority)
             self._queue.add(key, reason=reason, priority=priority)
 
     def _concerns(self, gate: ObjectGate, namespace: str, name: str) -> bool:
@@ -261,11 +269,17 @@ class EventHandlers:
         for number, (namespace, name) in enumerate(store.keys(), start=1):
             cached = None if chosen is None else store.get(namespace, name)
             if chosen is None or (cached is not None and chosen(cached.metadata)):
-                self._queue.add(Key("", kind, namespace, name), reason=reason, priority=INITIAL_PRIORITY)
+                self._enqueue_unchanged(Key("", kind, namespace, name), reason)
             if number % _KEYS_AT_ONCE == 0:
                 await asyncio.sleep(0)
 
     def resync_now(self) -> None:
         """Enqueue every object in one iteration of the event loop, for tests."""
         for namespace, name in self._watches.primary.store.keys():  # noqa: SIM118  # a method of the store, no dict
-            self._queue.add(Key("", self._spec.kind, namespace, name), reason=Why.RESYNC, priority=INITIAL_PRIORITY)
+            self._enqueue_unchanged(Key("", self._spec.kind, namespace, name), Why.RESYNC)
+
+    def _enqueue_unchanged(self, key: Key, reason: str) -> None:
+        priority = INITIAL_PRIORITY
+        if self._priorities is not None:
+            priority = self._priorities.of(key, reason, priority)
+        self._queue.add(key, reason=reason, priority=priority)

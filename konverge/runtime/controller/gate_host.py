@@ -10,6 +10,7 @@ from konverge.kinds import Kind
 from konverge.objects import Metadata
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.consistency.own_writes import StalenessBarrier
+from konverge.runtime.controller.own_functions import Priorities
 from konverge.runtime.controller.watches import ControllerWatches
 from konverge.runtime.reconcile.services import ManagerServices
 from konverge.words import Why
@@ -29,6 +30,7 @@ class GateHost:
         *,
         watches: ControllerWatches,
         barrier: StalenessBarrier,
+        priorities: Priorities | None,
         enqueue_where: Callable[[Callable[[Metadata], bool]], Awaitable[None]],
     ) -> None:
         self._spec = spec
@@ -36,6 +38,7 @@ class GateHost:
         self._queue = queue
         self._watches = watches
         self._barrier = barrier
+        self._priorities = priorities
         self._enqueue_where = enqueue_where
 
     @property
@@ -71,7 +74,9 @@ class GateHost:
 
     def enqueue(self, key: Key) -> None:
         """Enqueue a key."""
-        self._queue.add(key, reason=Why.OWNER_CHANGED)
+        reason = Why.OWNER_CHANGED
+        priority = 0 if self._priorities is None else self._priorities.of(key, reason)
+        self._queue.add(key, reason=reason, priority=priority)
 
     async def enqueue_where(self, chosen: Callable[[Metadata], bool]) -> None:
         """Enqueue the cached objects that are chosen, and count the objects again."""

@@ -51,6 +51,7 @@ from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.consistency.own_writes import StalenessBarrier
 from konverge.runtime.controller.failure_message import TOO_DEEP
+from konverge.runtime.controller.pauses import Pauses
 from konverge.runtime.controller.status_step import FailureReport, StatusEditors, StatusWriter
 from konverge.runtime.reconcile.context import Context
 from konverge.runtime.reconcile.services import ReconcileServices
@@ -70,9 +71,10 @@ class Result(msgspec.Struct, frozen=True):
 class ReconcilePipeline:
     """Runs the reconciles of one controller, without knowledge of its queue. Constructing it does nothing."""
 
-    def __init__(self, spec: Controller[Any], services: ReconcileServices) -> None:
+    def __init__(self, spec: Controller[Any], services: ReconcileServices, pauses: Pauses | None) -> None:
         self._spec = spec
         self._services = services
+        self._pauses = pauses
         self.barrier = StalenessBarrier(spec.name, services.client, services.caches.informers, services.own_versions)
         self._finalizers = Finalizers(spec, services)
         self._editors = StatusEditors(spec, services)
@@ -94,7 +96,9 @@ class ReconcilePipeline:
         self, key: Key, cached: Cached, reasons: tuple[str, ...], log: ReconcileLog, trace: ReconcileTrace
     ) -> Result:
         """Run the steps in order; see the table of the module."""
-        step, refused = await self._finalizers.begin(key, cached, trace)
+        pauses = self._pauses
+        pause = None if pauses is None else pauses.of(cached.metadata)
+        step, refused = await self._finalizers.begin(key, cached, trace, paused=pause is not None)
         if step is FinalizerStep.IGNORE or (step is FinalizerStep.ADD and refused is None):
             return Result(Done(), trace)
         object_, invalid = decode_object(key, cached, self._spec.model)
@@ -107,12 +111,17 @@ class ReconcilePipeline:
             status=editor,
             metadata=cached.metadata,
             log=log,
+            paused="" if pause is None else pause.message,
         )
         if refused is not None:
             return Result(await self._refused(key, cached, ctx, refused), trace)
+        if pauses is not None:
+            pauses.show(editor, pause)
         if invalid is not None and step is FinalizerStep.RECONCILE:
             self._failures.report_invalid(ctx, invalid)
             return Result(await self._status.write(key, cached, ctx, Done()), trace, invalid=True)
+        if pauses is not None and pause is not None and not (pauses.observing and step is FinalizerStep.RECONCILE):
+            return Result(await self._status.write(key, cached, ctx, Done()), trace)
         ended = await self._call.run(step, object_, ctx)
         if step is FinalizerStep.FINALIZE and isinstance(ended, Done):
             refused = await self._finalizers.end(key, cached, trace)
@@ -190,14 +199,16 @@ class Finalizers:
         self._spec = spec
         self._services = services
 
-    async def begin(self, key: Key, cached: Cached, trace: ReconcileTrace) -> tuple[FinalizerStep, Exception | None]:
-        """Return the step of an object, and the error if its finalizer could not be added."""
+    async def begin(
+        self, key: Key, cached: Cached, trace: ReconcileTrace, *, paused: bool
+    ) -> tuple[FinalizerStep, Exception | None]:
+        """Return the step of an object, and the error if its finalizer could not be added. A paused object gets no finalizer."""
         spec = self._spec
         step = next_step(cached.metadata, spec.finalizer_name, also_deleting=spec.also_deleting)
         if step is not FinalizerStep.ADD:
             return step, None
-        if spec.may_hold is not None and not spec.may_hold(cached.metadata, self._services.caches):
-            return FinalizerStep.RECONCILE, None  # the reconciler reports why
+        if paused or (spec.may_hold is not None and not spec.may_hold(cached.metadata, self._services.caches)):
+            return FinalizerStep.RECONCILE, None  # the condition or the reconciler reports why
         trace.write(f"add finalizer to {key}")
         try:
             await self._patch(key, adding(cached.metadata, spec.finalizer_name), trace)

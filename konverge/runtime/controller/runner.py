@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
+from konverge.errors import stack_of
 from konverge.informers.delivery import Handler
 from konverge.keys import Key
 from konverge.logs import get_logger
@@ -24,6 +25,8 @@ from konverge.runtime.controller.gate_host import GateHost
 from konverge.runtime.controller.listeners import Listeners
 from konverge.runtime.controller.metrics import ControllerMetrics, PrometheusQueue
 from konverge.runtime.controller.object_counts import OwnObjects, counts_of
+from konverge.runtime.controller.own_functions import GuardedLimiter, Priorities
+from konverge.runtime.controller.pauses import Pauses
 from konverge.runtime.controller.pipeline import ReconcilePipeline
 from konverge.runtime.controller.precondition import Precondition
 from konverge.runtime.controller.services import services_of
@@ -36,6 +39,9 @@ from konverge.words import LogKey, Why
 from konverge.workqueue import ItemExponential, Throttle, WorkQueue
 
 __all__ = ["ControllerRunner"]
+
+_OLDEST_EVERY: Final = 10
+"""One of so many reconciles is of the key that has waited longest, whatever its priority: the first list must not starve."""
 
 
 class ControllerRunner:
@@ -51,8 +57,10 @@ class ControllerRunner:
         self._log = get_logger("konverge.controller").bind(**{LogKey.CONTROLLER: spec.name})
         numbers, changed = spec.numbers, services.readiness.notify
         self._queue_metrics = PrometheusQueue(services.metrics, spec.name)
+        default: ItemExponential[Key] = ItemExponential(base=numbers.base_delay, cap=numbers.max_delay)
         self.queue: WorkQueue[Key] = WorkQueue(
-            limiter=ItemExponential(base=numbers.base_delay, cap=numbers.max_delay),
+            limiter=default if spec.limiter is None else GuardedLimiter(spec.limiter(), default, self._function_failed),
+            oldest_every=_OLDEST_EVERY,
             throttle=Throttle(min_interval=numbers.min_interval, debounce=numbers.debounce),
             metrics=self._queue_metrics,
         )
@@ -60,13 +68,22 @@ class ControllerRunner:
         self._watches = ControllerWatches(spec, services.informers, services.namespace, changed)
         self.caches = Caches(spec.name, self._watches.informers, reorder=services.reorder)
         self._services = services_of(spec, services, caches=self.caches, serves=self._watches.serves)
-        self._pipeline = ReconcilePipeline(spec, self._services)
+        self._pauses = (
+            None
+            if spec.pausable_by is None
+            else Pauses(spec.pausable_by, spec.conditions, self.caches, self._watches.namespace_labels)
+        )
+        self._pipeline = ReconcilePipeline(spec, self._services, self._pauses)
+        self._priorities = (
+            None if spec.priority is None else Priorities(spec.priority, self._watches, self._function_failed)
+        )
         host = GateHost(
             spec,
             services,
             self.queue,
             watches=self._watches,
             barrier=self._pipeline.barrier,
+            priorities=self._priorities,
             enqueue_where=self._enqueue_where,
         )
         self._gate = None if services.gates is None else services.gates(host)
@@ -80,6 +97,7 @@ class ControllerRunner:
             forget=self._forget,
             log=self._log,
             gate=self._gate,
+            priorities=self._priorities,
         )
         self._metrics = ControllerMetrics(services.metrics, spec.name, workers=numbers.concurrency)
         own = None if self._gate is None else OwnObjects(self._gate.counts, lambda: self._term.leads)
@@ -227,6 +245,11 @@ class ControllerRunner:
         """Enqueue a key from outside, for tests and `/debug`."""
         self.events.enqueue(key, reason)
 
+    def pause_of(self, metadata: Metadata) -> str:
+        """Return why an object is paused, "" if it is not."""
+        pause = None if self._pauses is None else self._pauses.of(metadata)
+        return "" if pause is None else pause.message
+
     def resync_now(self) -> None:
         """Enqueue every object in one iteration of the event loop, for tests."""
         self.events.resync_now()
@@ -257,6 +280,14 @@ class ControllerRunner:
                 raise
 
         return called
+
+    def _function_failed(self, verb: str, key: Key, error: Exception) -> None:
+        """Report the error of a function of the operator that decides about the queue."""
+        self._log.error(
+            f"the function of {verb} failed; the default is used",
+            **{LogKey.KEY: key.path, LogKey.STACK: stack_of(error)},
+        )
+        self._worker.observe(key, error, part=f", its function of {verb}")
 
     def _forget(self, key: Key) -> None:
         """Drop the state of a deleted object."""

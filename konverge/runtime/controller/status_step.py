@@ -264,7 +264,7 @@ class StatusWriter:
         shape = None
         if not self._is_declared and editor.asks_for_shape:
             shape = await self._services.client.condition_shape(key.kind)
-        status = await self._settled(key, editor.intent(failed=failed, shape=shape))
+        status = await self._settled(key, editor.intent(failed=failed or ctx.paused != "", shape=shape))
         status = {name: value for name, value in status.items() if value != {} or name not in self._maps}
         if not status and self._owner not in (cached.owned or {}):
             return

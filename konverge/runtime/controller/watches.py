@@ -10,7 +10,7 @@ Kinds that appear and disappear, in controller-runtime: https://github.com/kuber
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from konverge.informers import Change, Informer, InformerSet, Registration, Rest
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
 from konverge.runtime.builder.builder import Controller
+from konverge.runtime.builder.pause import namespace_watch
 from konverge.runtime.builder.watched import Watched
 from konverge.runtime.cache.narrowed import Narrowed
 from konverge.runtime.consistency.catch_up import catch_up
@@ -87,6 +88,7 @@ class ControllerWatches:
         self._feeds: list[_Feed] = []
         self.informers: dict[Kind[Any], Informer | Narrowed] = {}
         """The caches that the reconciler reads, by kind."""
+        self._paused_namespaces: Informer | None = None
 
     def open(
         self,
@@ -105,6 +107,9 @@ class ControllerWatches:
             self._feed(source.kind, source, selection, partial(owned, source))
         for source in spec.watched:
             self._watch(source, partial(watched, source))
+        if (paused := namespace_watch(spec.kind, spec.pausable_by)) is not None:
+            selection = Selection(paused.kind, labels=paused.labels, metadata_only=True)
+            self._paused_namespaces = self._feed(paused.kind, paused, selection, partial(watched, paused), read=False)
         for index in spec.indexed:
             self.informers[index.kind].add_index(index.name, index)
 
@@ -129,15 +134,22 @@ class ControllerWatches:
                     narrowed.add(namespace, informer)
 
     def _feed(
-        self, kind: Kind[Any], watch: Watched | None, selection: Selection, handler: Callable[[Change], None]
+        self,
+        kind: Kind[Any],
+        watch: Watched | None,
+        selection: Selection,
+        handler: Callable[[Change], None],
+        *,
+        read: bool = True,
     ) -> Informer:
+        """Acquire a cache; the reconciler reads it, unless it is only for the runtime."""
         informer = self._set.acquire(selection, optional=watch is not None and watch.optional)
         registration = informer.add_handler(self._spec.name, handler)
         registration.on_synced = self._notify
         informer.listeners.append(self._notify)
         self._feeds.append(_Feed(kind, watch, informer, registration))
         # A controller may watch its own kind for the sake of other keys; the reconciler still reads whole objects.
-        if kind not in self.informers or (watch is not None and watch.mapper is None):
+        if read and (kind not in self.informers or (watch is not None and watch.mapper is None)):
             self.informers[kind] = informer
         return informer
 
@@ -211,6 +223,11 @@ class ControllerWatches:
         """Whether the primary kind is namespaced in the API server; None until discovery has succeeded."""
         info = self.primary.info
         return None if info is None else info.namespaced
+
+    def namespace_labels(self, namespace: str) -> Mapping[str, str]:
+        """Return the labels of a namespace that has the label of a pause, {} for any other namespace."""
+        cached = None if self._paused_namespaces is None else self._paused_namespaces.store.get("", namespace)
+        return {} if cached is None else cached.metadata.labels or {}
 
     def problems(self) -> tuple[Obstacle, ...]:
         """Return the obstacles that keep these caches from being complete, with their remedies."""

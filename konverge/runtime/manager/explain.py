@@ -117,6 +117,7 @@ def explain(runners: tuple[ControllerRunner, ...], kind: str, namespace: str, na
                 "namespaced": runner.spec.kind.namespaced,
                 "cached": cached is not None,
                 "generation": None if cached is None else cached.metadata.generation,
+                "paused": "" if cached is None else runner.pause_of(cached.metadata),
                 "conditions": [] if cached is None else _conditions(cached),
                 "ready": runner.report().ready,
                 "why": runner.report().why,

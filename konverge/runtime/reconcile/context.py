@@ -68,6 +68,7 @@ class Context(Generic[R_co]):
         status: StatusEditor[Any],
         metadata: Metadata,
         log: ReconcileLog,
+        paused: str = "",
     ) -> None:
         self._services = services
         self._object = object_
@@ -80,6 +81,8 @@ class Context(Generic[R_co]):
         self._waits: set[Future[Any]] = set()
         self.key = trace.key
         self.reasons = reasons
+        self.paused = paused
+        """Why the object is paused, "" if it is not: only an `observing` reconciler is called for paused objects."""
         self._log = log
         self.trace = trace
         self._reported: set[str] = set()

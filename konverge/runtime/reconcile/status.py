@@ -271,8 +271,8 @@ class StatusEditor(Generic[St_co]):
     def intent(self, *, failed: bool, shape: ConditionShape | None = None) -> dict[str, Any]:
         """Return the part of the status that this controller owns or set, as the apply will hold it.
 
-        After a failed reconcile the observed generation stays: that generation is not yet handled. `shape` is the schema of the conditions
-        of a foreign kind.
+        After a failed reconcile, and in a pause, the observed generation stays: that generation is not yet handled. `shape` is the
+        schema of the conditions of a foreign kind.
         """
         draft = self._written_draft
         # Nothing reads conditions in the draft. Compared here, since this runs once in a reconcile.

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from konverge.crds.machines_v1beta1 import NstanceCluster
-from konverge.outcome import Done, Outcome
+from konverge.outcome import Outcome
 from konverge.reconcilers.machines.clusters.act import import_pool
 from konverge.reconcilers.machines.clusters.decide import next_check, plan_provisioning, shards_condition
 from konverge.reconcilers.machines.clusters.observe import authority_version, observe_document, observe_imports
-from konverge.reconcilers.machines.gates import pause_of, show_other_namespace, show_pause
+from konverge.reconcilers.machines.gates import reconcile_gate
 from konverge.reconcilers.machines.service import NstanceService
 from konverge.reconcilers.machines.words import MachinesEvent
 from konverge.runtime import Plan
@@ -36,14 +36,11 @@ class NstanceClusterReconciler:
     async def reconcile(self, cluster: NstanceCluster, ctx: Context[NstanceCluster]) -> Outcome:
         """Read the document, report, and import."""
         service, settings, states = self._service, self._service.settings, self._service.states
-        if not service.acts_in(cluster.namespace):
-            show_other_namespace(ctx)
-            return Done()
+        if (closed := reconcile_gate(ctx, service)) is not None:
+            return closed
         ours, refused = (cluster.namespace, cluster.name) == (service.namespace, settings.cluster_name), False
         problem = await self._use_document(cluster, ctx) if ours else ""
-        paused = pause_of(cluster.metadata, ctx.cache, cluster=cluster.name)
-        show_pause(paused, ctx)
-        if not paused:
+        if not ctx.paused:
             await ctx.execute(plan_provisioning(cluster, ctx.client.config.server, states.expected, settings))
             refused = ours and await self._import(cluster, ctx)
         return next_check(settings, lasts=refused or (ours and bool(problem or service.problem)))

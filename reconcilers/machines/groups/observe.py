@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,9 +21,7 @@ from konverge.reconcilers.machines.shards.messages import Group
 from konverge.reconcilers.machines.words import MachinesAnnotation
 
 if TYPE_CHECKING:
-    from konverge.kinds import Kind
-    from konverge.runtime import Context
-    from konverge.runtime.cache.readers import Reader
+    from konverge.runtime import Caches, Context
 
 __all__ = ["ObservedGroup", "observe", "observe_ids", "pause_of_group"]
 
@@ -37,25 +34,22 @@ class ObservedGroup:
     pool: Object | None
     spec: NstanceShardGroupSpec | None
     """The settings to send; None if the pool has no such share."""
-    paused: str
-    """The reason why it is not reconciled, "" if it is."""
 
 
-def observe(group: NstanceShardGroup, ctx: Context[NstanceShardGroup], cluster: str) -> ObservedGroup:
+def observe(group: NstanceShardGroup, ctx: Context[NstanceShardGroup]) -> ObservedGroup:
     """Return a shard group with its pool."""
     owner = group.metadata.controller
     pool = None if owner is None else ctx.cache(POOL).find(group.namespace, owner.name)
-    paused = pause_of_group(group.metadata, ctx.cache, cluster=cluster)
-    return ObservedGroup(group, pool, pool_share(group, pool), paused)
+    return ObservedGroup(group, pool, pool_share(group, pool))
 
 
-def pause_of_group(metadata: Metadata, cache: Callable[[Kind[Object]], Reader[Object]], *, cluster: str) -> str:
+def pause_of_group(metadata: Metadata, caches: Caches, cluster: str) -> str:
     """Return why a shard group is not to be reconciled, "" if it is: the shard group or its pool is paused."""
     owner = metadata.controller
-    pool = None if owner is None else cache(POOL).metadata(metadata.namespace, owner.name)
+    pool = None if owner is None else caches(POOL).metadata(metadata.namespace, owner.name)
     if pool is None or MachinesAnnotation.PAUSED in (metadata.annotations or {}):
-        return pause_of(metadata, cache, cluster=cluster)
-    return pause_of(pool, cache, cluster=cluster)  # its label names the Cluster
+        return pause_of(metadata, caches, cluster)
+    return pause_of(pool, caches, cluster)  # its label names the Cluster
 
 
 def observe_ids(group: NstanceShardGroup, shown: Group, ctx: Context[NstanceShardGroup]) -> AdmittedIds:

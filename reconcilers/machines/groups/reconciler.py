@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from konverge.crds.machines_v1beta1 import NstanceShardGroup, NstanceShardGroupSpec
 from konverge.errors import RetryAfter
-from konverge.outcome import Done, Outcome, RequeueAfter
-from konverge.reconcilers.machines.gates import show_other_namespace
+from konverge.outcome import Done, Outcome
+from konverge.reconcilers.machines.gates import finalize_gate, reconcile_gate
 from konverge.reconcilers.machines.groups.act import delete_group, send_group
 from konverge.reconcilers.machines.groups.config import wanted_config
 from konverge.reconcilers.machines.groups.decide import (
@@ -54,19 +54,17 @@ class ShardGroupReconciler:
     async def reconcile(self, group: NstanceShardGroup, ctx: Context[NstanceShardGroup]) -> Outcome:
         """Send the group if its shard lacks it, and show the shard's group."""
         states, settings = self._service.states, self._service.settings
-        if not self._service.acts_in(group.namespace):
-            show_other_namespace(ctx)
-            return Done()
-        observed = observe(group, ctx, settings.cluster_name)
-        spec = observed.spec
+        if (closed := reconcile_gate(ctx, self._service)) is not None:
+            return closed
+        spec = observe(group, ctx).spec
         if spec is None:
             states.unfollow(ctx.key)
             return await ctx.execute(plan_not_of_pool(group))
         states.follow(ctx.key, spec.shard, spec.group)
         if error := states.take_error(spec.shard, spec.group):
             ctx.event(MachinesEvent.PROVIDER_ERROR, error, type_=EventType.WARNING)
-        if observed.paused:
-            ctx.status.skip_write()  # a generation without any action is not observed
+        if ctx.paused:
+            ctx.status.skip_write()
             return Done()
         accepted = is_accepted(group)
         view = states.view(spec.shard, spec.group)
@@ -84,14 +82,9 @@ class ShardGroupReconciler:
     async def finalize(self, group: NstanceShardGroup, ctx: Context[NstanceShardGroup]) -> Outcome:
         """Delete the group on its shard; Done if the shard confirmed the deletion, or is no longer configured."""
         spec, states, settings = group.spec, self._service.states, self._service.settings
-        if not self._service.acts_in(group.namespace):
-            ctx.status.skip_write()
-            return Done()
-        observed = observe(group, ctx, settings.cluster_name)
-        if observed.paused:
-            ctx.status.skip_write()
-            return RequeueAfter(settings.retry)
-        obstacle = deletion_obstacle(group, observed.pool, states.view(spec.shard, spec.group))
+        if (closed := finalize_gate(ctx, self._service)) is not None:
+            return closed
+        obstacle = deletion_obstacle(group, observe(group, ctx).pool, states.view(spec.shard, spec.group))
         if obstacle is not None:
             await ctx.execute(Plan(events=(obstacle,)))
         else:

@@ -89,7 +89,7 @@ class NstanceMachineReconciler:
         return outcome
 
     async def finalize(self, machine: NstanceMachine, ctx: Context[NstanceMachine]) -> Outcome:
-        """Delete the instance; Done if the server confirmed it, or never had the instance. A paused object waits."""
+        """Delete the instance; Done if the server confirmed it, or never had the instance."""
         if (closed := finalize_gate(ctx, self._service)) is not None:
             return closed
         place = observe_place(machine, ctx, self._service)

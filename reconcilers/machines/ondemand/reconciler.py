@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from konverge.errors import AlreadyExists, BadRequest, Forbidden, Invalid
 from konverge.objects import Metadata, Object
 from konverge.outcome import Done, Outcome, RequeueAfter
-from konverge.reconcilers.machines.gates import pause_of
 from konverge.reconcilers.machines.kinds import POD
 from konverge.reconcilers.machines.ondemand.act import create_objects, delete_object
 from konverge.reconcilers.machines.ondemand.allowances import over_limit
@@ -54,8 +53,6 @@ class OnDemandReconciler:
         ctx.status.skip_write()  # another controller has it
         settings, metadata = self._service.settings, cluster.metadata
         if (metadata.namespace, metadata.name) != (self._service.namespace, settings.cluster_name):
-            return Done()
-        if metadata.deleting or pause_of(metadata, ctx.cache, cluster=settings.cluster_name):
             return Done()
         observed = observe_cached(metadata.namespace, ctx, self._service)
         self._forget({pod.uid for pod in (*observed.pods, *observed.refused)})

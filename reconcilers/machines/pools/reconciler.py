@@ -47,7 +47,7 @@ class MachinePoolReconciler:
         return outcome
 
     async def finalize(self, pool: NstanceMachinePool, ctx: Context[NstanceMachinePool]) -> Outcome:
-        """Delete the shard groups; Done once none exists. A paused pool waits, a pool of another namespace has none."""
+        """Delete the shard groups; Done once none exists. A pool of another namespace has none."""
         if (closed := finalize_gate(ctx, self._service)) is not None:
             return closed
         self._unlisted.forget(pool.uid)

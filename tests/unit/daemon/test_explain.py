@@ -57,6 +57,7 @@ def test_an_object_at_rest_is_explained_with_conditions_and_reconciles() -> None
         ({"cached": False}, "cache has no such object"),
         ({"ready": False, "why": "no CRD\ninstall it"}, "The controller is not ready: no CRD\n    install it"),
         ({"reconciles": []}, "It has not run since the daemon started"),
+        ({"paused": "the annotation a/b is set"}, "\n  It is paused: the annotation a/b is set\n"),
         ({"reconciles": [{**RECONCILE, "error": "boom\nat x"}]}, "    failed: boom\n      at x"),
         ({"reconciles": [{**RECONCILE, "writes": [], "skipped": 0}]}, "    wrote: nothing\n"),
         ({"reconciles": [RECONCILE, RECONCILE]}, "  Before that 2030"),
@@ -76,7 +77,17 @@ def test_an_object_at_rest_is_explained_with_conditions_and_reconciles() -> None
             "  It runs next as soon as a worker is free (waits for a worker), because of: changed",
         ),
     ],
-    ids=["not cached", "not ready", "never ran", "failed", "wrote nothing", "two reconciles", "backing off", "ready"],
+    ids=[
+        "not cached",
+        "not ready",
+        "never ran",
+        "paused",
+        "failed",
+        "wrote nothing",
+        "two reconciles",
+        "backing off",
+        "ready",
+    ],
 )
 def test_an_object_with_failures_is_explained_with_their_causes(changed: dict[str, Any], said: str) -> None:
     assert said in text_of([{**KNOWN, **changed}])

@@ -231,6 +231,25 @@ def test_higher_priorities_go_first_and_equal_ones_in_order() -> None:
     assert take(core) == ["c", "f", "b", "d", "a", "e"]
 
 
+@pytest.mark.parametrize("late", [0, 1, 7], ids="{} other low keys first".format)
+@pytest.mark.parametrize("raised", [False, True], ids=["", "with vacant places"])
+def test_a_key_of_low_priority_is_not_starved(late: int, raised: bool) -> None:
+    core = QueueCore[str](oldest_every=4)
+    for number in range(late):
+        core.add(f"low-{number}", 0.0, reason="listed", priority=-100)
+    core.add("last", 1.0, reason="listed", priority=-100)
+    if raised and late:
+        core.add("low-0", 1.0, reason="changed", priority=5)
+    taken: list[str] = []
+    for step in range(100):  # twice as many events as workers can handle, all of keys that matter more
+        now = 2.0 + step
+        core.add(f"high-{2 * step}", now, reason="changed", priority=step % 3)
+        core.add(f"high-{2 * step + 1}", now, reason="changed")
+        taken.append(only(core, now).key)
+    assert taken.index("last") < 4 * (late + 1)
+    assert sum(key.startswith("high") for key in taken[:12]) >= 9 - raised
+
+
 @pytest.mark.parametrize(("first", "second", "merged"), [(0, 5, 5), (5, 0, 5), (-100, 0, 0), (0, -100, 0), (3, 3, 3)])
 @pytest.mark.parametrize("delay", [0.0, 10.0])
 def test_the_highest_priority_wins(first: int, second: int, merged: int, delay: float) -> None:
