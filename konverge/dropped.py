@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias, get_args, get_origin
+from typing import Any, Final, TypeAlias, TypeVar, cast, get_args, get_origin
 
 import msgspec
 from pydantic import BaseModel
 
 from konverge.errors import FieldDropped, UsageError
-from konverge.kinds import Kind
-from konverge.objects import Metadata, Object
+from konverge.kinds import Kind, Resource
+from konverge.objects import Metadata, MetadataObject, Object
 
-__all__ = ["DroppedFields", "PartialObject"]
+__all__ = ["DroppedFields", "PartialObject", "decode_stored"]
+
+R = TypeVar("R", bound=Resource)
 
 Tree: TypeAlias = "dict[str | None, Tree | None]"
 """Fields by the names on the way to them: the key None is each item of a list, the value None a dropped field."""
@@ -233,3 +236,10 @@ class PartialObject(Object):
             f"{self.kind_name} {self.metadata.path} is cached without {self._dropped}, and a write of this copy would remove these "
             f"fields: read it live: await ctx.live(...).get({self.namespace!r}, {self.name!r})"
         )
+
+
+def decode_stored(kind: Kind[R], stored: Object) -> R:
+    """Return a new copy of a stored object as an instance of this kind; a view that refuses reads stays such a view."""
+    if isinstance(stored, MetadataObject) or (isinstance(stored, PartialObject) and kind.model is None):
+        return cast(R, copy(stored))
+    return kind.decode(Object(stored.data).to_dict())

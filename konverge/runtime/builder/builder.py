@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
 from konverge.errors import UsageError
 from konverge.kinds import Kind, Resource, kind_of
-from konverge.objects import Metadata
+from konverge.objects import Metadata, MetadataObject
 from konverge.rbac import Rule
 from konverge.runtime.builder.families import family_of
 from konverge.runtime.builder.reconciler import Finalizes, Gate, Reconciles
 from konverge.runtime.builder.reporting import ReportVerbs
+from konverge.runtime.builder.watched import dropped_fields
 from konverge.runtime.builder.watching import WatchVerbs
 
 if TYPE_CHECKING:
@@ -47,17 +48,38 @@ class Controller(WatchVerbs[R], ReportVerbs[R]):
     'nightly'
     """
 
+    @overload
     @staticmethod
-    def of(what: Kind[W] | type[W]) -> Controller[W]:
+    def of(what: Kind[Any] | type[Any], *, metadata_only: Literal[True]) -> Controller[MetadataObject]: ...
+
+    @overload
+    @staticmethod
+    def of(what: Kind[W] | type[W], *, drop: Iterable[str] = ()) -> Controller[W]: ...
+
+    @staticmethod
+    def of(what: Kind[Any] | type[Any], *, metadata_only: bool = False, drop: Iterable[str] = ()) -> Controller[Any]:
         """Name the primary kind: every change of such an object enqueues its key (controller-runtime: `For`).
 
         The event of the controller's own status write does not. The name is the kind's, in lower case, until `named`.
+
+        With `metadata_only` the API server sends only metadata (`OnlyMetadata`), and `reconcile` gets a `MetadataObject`. Finalizers and
+        children work as ever. The status is unknown, so `ctx.status` can write nothing and `konverge rbac` gives no right to.
+
+        `drop` names fields that the cache leaves out, for instance `drop=["status.images"]`; see `watches`. A status that sets a dropped
+        field is refused.
+
+        Raises UsageError for a path that cannot be dropped, and for a path that the kind's model has.
         """
         kind = kind_of(what)
-        declaration = getattr(what, "__konverge_declaration__", None)
-        conditions = None if declaration is None else tuple(declaration.conditions)
+        name = kind.kind.lower()
+        declaration = None if metadata_only else getattr(what, "__konverge_declaration__", None)
         return Controller(
-            kind=kind, name=kind.kind.lower(), conditions=conditions, model=what if inspect.isclass(what) else None
+            kind=kind,
+            name=name,
+            conditions=None if declaration is None else tuple(declaration.conditions),
+            model=what if inspect.isclass(what) else None,
+            metadata_only=metadata_only,
+            dropped=dropped_fields(name, "Controller.of", kind, drop, metadata_only=metadata_only),
         )
 
     def named(self, name: str) -> Controller[R]:
