@@ -12,7 +12,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from konverge.errors import UsageError
 from konverge.kinds import Kind, Resource, kind_of
@@ -48,39 +48,36 @@ class Controller(WatchVerbs[R], ReportVerbs[R]):
     'nightly'
     """
 
-    @overload
     @staticmethod
-    def of(what: Kind[Any] | type[Any], *, metadata_only: Literal[True]) -> Controller[MetadataObject]: ...
-
-    @overload
-    @staticmethod
-    def of(what: Kind[W] | type[W], *, drop: Iterable[str] = ()) -> Controller[W]: ...
-
-    @staticmethod
-    def of(what: Kind[Any] | type[Any], *, metadata_only: bool = False, drop: Iterable[str] = ()) -> Controller[Any]:
+    def of(what: Kind[W] | type[W], *, drop: Iterable[str] = ()) -> Controller[W]:
         """Name the primary kind: every change of such an object enqueues its key (controller-runtime: `For`).
 
         The event of the controller's own status write does not. The name is the kind's, in lower case, until `named`.
 
-        With `metadata_only` the API server sends only metadata (`OnlyMetadata`), and `reconcile` gets a `MetadataObject`. Finalizers and
-        children work as ever. The status is unknown, so `ctx.status` can write nothing and `konverge rbac` gives no right to.
-
         `drop` names fields that the cache leaves out, for instance `drop=["status.images"]`; see `watches`. A status that sets a dropped
-        field is refused.
-
-        Raises UsageError for a path that cannot be dropped, and for a path that the kind's model has.
+        field is refused. Raises UsageError for a path that cannot be dropped, and for a path that the kind's model has.
         """
         kind = kind_of(what)
+        declaration = getattr(what, "__konverge_declaration__", None)
         name = kind.kind.lower()
-        declaration = None if metadata_only else getattr(what, "__konverge_declaration__", None)
         return Controller(
             kind=kind,
             name=name,
             conditions=None if declaration is None else tuple(declaration.conditions),
             model=what if inspect.isclass(what) else None,
-            metadata_only=metadata_only,
-            dropped=dropped_fields(name, "Controller.of", kind, drop, metadata_only=metadata_only),
+            dropped=dropped_fields(name, "Controller.of", kind, drop),
         )
+
+    @staticmethod
+    def of_metadata(what: Kind[Any] | type[Any]) -> Controller[MetadataObject]:
+        """Name the primary kind, of which only metadata is sent and cached (controller-runtime: `For` with `OnlyMetadata`).
+
+        `reconcile` gets a `MetadataObject`, and a predicate metadata. Finalizers and children work as with whole objects. The status is
+        unknown: `ctx.status` raises MetadataOnly, a failed reconcile sets no condition, and `konverge rbac` gives no right to write it.
+        """
+        kind = kind_of(what)
+        model = what if inspect.isclass(what) else None
+        return Controller(kind=kind, name=kind.kind.lower(), model=model, metadata_only=True)
 
     def named(self, name: str) -> Controller[R]:
         """Name the controller: metrics, logs and debug use the name, and it is unique in a manager."""

@@ -88,9 +88,9 @@ class ReportVerbs(ControllerSpec[R]):
         """Raise UsageError for a verb about a status that is not cached."""
         dropped = self.dropped is not None and self.dropped.covers(("status", "conditions"))
         if self.metadata_only or dropped:
-            how = "drop=[...]" if dropped else "metadata_only=True"
+            how = "Controller.of(..., drop=[...])" if dropped else "Controller.of_metadata"
             raise UsageError(
-                f"controller {self.name!r}: {verb} is about the status of {self.kind.group_kind}, which Controller.of(..., {how}) keeps "
+                f"controller {self.name!r}: {verb} is about the status of {self.kind.group_kind}, which {how} keeps "
                 "out of the cache: leave out one of the two"
             )
 

@@ -66,7 +66,7 @@ class Watched:
 
 
 def dropped_fields(
-    controller: str, verb: str, kind: Kind[Any], drop: Iterable[str], *, metadata_only: bool
+    controller: str, verb: str, kind: Kind[Any], drop: Iterable[str], *, metadata_only: bool = False
 ) -> DroppedFields | None:
     """Return the fields of `drop`; raises UsageError for a path that cannot be dropped, or that the kind's model has."""
     what = f"controller {controller!r}: {verb}({kind.group_kind})"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from konverge.informers import Selection
 from konverge.kinds import Kind
 from konverge.runtime.apply.applier import Applier, LruDict
 from konverge.runtime.apply.rivals import Rivals
@@ -73,8 +74,8 @@ def services_of(
     )
 
 
-def _partial_kinds(spec: Controller[Any]) -> dict[Kind[Any], Watched]:
+def _partial_kinds(spec: Controller[Any]) -> dict[Kind[Any], Selection]:
     """Return the kinds whose cached objects are not the stored objects; a kind that is owned has the children's cache."""
     own = Watched(spec.kind, metadata_only=spec.metadata_only, dropped=spec.dropped)
     caches = {watch.kind: watch for watch in (*spec.watched, own, *spec.owned)}
-    return {kind: watch for kind, watch in caches.items() if watch.partial}
+    return {kind: watch.selection(None) for kind, watch in caches.items() if watch.partial}

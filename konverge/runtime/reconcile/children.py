@@ -25,8 +25,7 @@ from konverge.runtime.reconcile.trace import ReconcileTrace
 from konverge.selectors import LabelSelector
 
 if TYPE_CHECKING:
-    from konverge.informers import Cached
-    from konverge.runtime.builder.watched import Watched
+    from konverge.informers import Cached, Selection
 
 __all__ = ["Children"]
 
@@ -191,8 +190,8 @@ class Children:
 
     def refuse_dropped(self, key: Key, intent: Mapping[str, Any]) -> None:
         """Raise UsageError for an intent that sets a field which the cache drops."""
-        watch = self._services.partial.get(key.kind)
-        if watch is not None and watch.dropped is not None and (unseen := watch.dropped.named_in(intent)):
+        part = self._services.partial.get(key.kind)
+        if part is not None and part.dropped is not None and (unseen := part.dropped.named_in(intent)):
             raise UsageError(
                 f"controller {self._services.controller!r} sets {unseen} of {key}, which its cache drops, so a change of it would not be "
                 "seen: take the path out of drop"
@@ -334,13 +333,13 @@ class Children:
         return applied_by_others or bool(self._services.claims.other(child, self._services.controller))
 
 
-def as_cached(stored: Object, watch: Watched) -> dict[str, Any]:
-    """Return a stored object as the cache of the watch holds it."""
-    return stored.data if watch.dropped is None else watch.dropped.strip_data(stored.data)
+def as_cached(stored: Object, part: Selection) -> dict[str, Any]:
+    """Return a stored object as the cache of this selection holds it."""
+    return stored.data if part.dropped is None else part.dropped.strip_data(stored.data)
 
 
-def view_of(stored: Object, watch: Watched) -> Object:
+def view_of(stored: Object, part: Selection) -> Object:
     """Return a stored object as a read of the cache would: whether an apply was sent must not decide what can be read."""
-    if watch.metadata_only:
-        return MetadataObject.of(watch.kind.api_version, watch.kind.kind, stored.metadata)
-    return stored if watch.dropped is None else PartialObject(watch.dropped.strip_data(stored.data), watch.dropped)
+    if part.metadata_only:
+        return MetadataObject.of(part.kind.api_version, part.kind.kind, stored.metadata)
+    return stored if part.dropped is None else PartialObject(part.dropped.strip_data(stored.data), part.dropped)

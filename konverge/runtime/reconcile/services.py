@@ -11,14 +11,13 @@ from typing import Any, Literal
 
 from konverge.client import Client, Fence
 from konverge.clock import wall_clock
-from konverge.informers import InformerSet
+from konverge.informers import InformerSet, Selection
 from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
 from konverge.rbac import plural_of
 from konverge.runtime.apply.applier import Applier, LruDict
 from konverge.runtime.apply.owners import Claims
-from konverge.runtime.builder.watched import Watched
 from konverge.runtime.cache.readers import Caches, Reorder
 from konverge.runtime.consistency.own_writes import OwnVersions
 from konverge.runtime.consistency.undone import UndoneApplies
@@ -107,7 +106,7 @@ class ReconcileServices:
     owned: frozenset[Kind[Any]]
     filtered: frozenset[Kind[Any]]
     """Owned kinds whose events enqueue nothing if they show only own applies."""
-    partial: Mapping[Kind[Any], Watched]
+    partial: Mapping[Kind[Any], Selection]
     """The kinds whose cached objects are not the stored objects; nearly always empty."""
     statuses: Mapping[Kind[Any], str]
     """Field managers of other kinds whose status this controller writes too."""

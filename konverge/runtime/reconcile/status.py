@@ -375,8 +375,8 @@ class UnreadStatus(StatusEditor[Any]):
 
     def _unread(self, *_: Any, **__: Any) -> NoReturn:
         raise MetadataOnly(
-            f"ctx.status of {self._what} was used, but its controller caches only metadata, so the stored status is unknown: leave out "
-            "metadata_only of Controller.of, or write the status with ctx.patch(..., subresource='status')"
+            f"ctx.status of {self._what} was used, but its controller caches only metadata, so the stored status is unknown: use "
+            "Controller.of, or write the status with ctx.patch(..., subresource='status')"
         )
 
     draft = property(_unread)

@@ -9,7 +9,7 @@ import pytest
 from widgets import CONFIG_MAP, SECRET, By, Widget, widget
 
 import konverge as kv
-from konverge.errors import MetadataOnly, NotOurs, UsageError
+from konverge.errors import Contested, MetadataOnly, NotOurs, UsageError
 from konverge.runtime.builder.rules import rules_of
 from konverge_testing import Lab
 
@@ -171,6 +171,27 @@ async def test_owned_children_outside_of_the_set_are_deleted_by_their_metadata(l
     assert await lab.find(SECRET, "child") is not None
 
 
+async def test_a_writer_that_takes_a_field_again_and_again_is_named(lab: Lab) -> None:
+    lab.expects(Contested, r"undone within 600 s by the field managers of \.data\.a")
+    await started(lab, Owner())
+    for number in range(4):
+        await lab.patch(SECRET, "child", {"data": {"a": "ZHJpZnQ=", f"b{number}": ""}})
+        await lab.settled()
+    assert (await lab.get(SECRET, "child")).get("data", "a") == "YQ=="
+
+
+async def test_a_held_child_is_applied_when_the_other_manager_releases_the_field(lab: Lab) -> None:
+    lab.expects(kv.FieldsHeld)
+    owner = Owner(on_conflict=kv.HOLD)
+    await started(lab, owner)
+    taken = SECRET.new("child", "lab", data={"a": "dGFrZW4="})
+    await lab.client.apply(SECRET, taken.to_dict(), manager="other", force=True)
+    await lab.settled()
+    assert ((await lab.get(SECRET, "child")).get("data", "a"), applies(lab)) == ("dGFrZW4=", 1)
+    await lab.client.apply(SECRET, SECRET.new("child", "lab").to_dict(), manager="other", force=True)
+    await lab.until(SECRET, "child", lambda secret: secret.get("data", "a") == "YQ==", timeout=60)
+
+
 class Tagger:
     """Holds Pods by a finalizer and gives each a ConfigMap, by their metadata."""
 
@@ -194,7 +215,7 @@ POD = kv.kind("v1", "Pod")
 async def test_a_controller_of_metadata_finalizes_and_owns_but_writes_no_status(lab: Lab) -> None:
     tagger = Tagger()
     controller = (
-        kv.Controller.of(POD, metadata_only=True)
+        kv.Controller.of_metadata(POD)
         .owns(CONFIG_MAP)
         .finalizer("example.com/tag")
         .when(kv.labels_changed)
@@ -239,7 +260,7 @@ async def test_the_status_of_a_controller_of_metadata_is_an_error_at_its_use(
         return kv.Done()
 
     lab.expects(MetadataOnly, r"ctx.status of Widget lab/one was used, but its controller caches only metadata")
-    controller = kv.Controller.of(Widget, metadata_only=True).reconciled_by(By(reconcile))
+    controller = kv.Controller.of_metadata(Widget).reconciled_by(By(reconcile))
     await lab.start(lambda manager: manager.add(controller))
     await lab.create(widget())
     await lab.settled()
@@ -258,11 +279,11 @@ DECLARE: dict[str, tuple[Callable[[], object], str]] = {
         "declare metadata_only and drop alike in .owns and .watches",
     ),
     "condition": (
-        lambda: kv.Controller.of(Widget, metadata_only=True).counts_conditions("Ready"),
-        r"which Controller.of\(..., metadata_only=True\) keeps out of the cache",
+        lambda: kv.Controller.of_metadata(Widget).counts_conditions("Ready"),
+        "which Controller.of_metadata keeps out of the cache",
     ),
     "failure": (
-        lambda: kv.Controller.of(Widget, metadata_only=True).reports_failure(by=lambda *_: None),
+        lambda: kv.Controller.of_metadata(Widget).reports_failure(by=lambda *_: None),
         ".reports_failure is about the status of Widget",
     ),
 }
