@@ -155,6 +155,7 @@ class Decoder:
         self._metadata_only = selection.metadata_only
         self._transform: Transform | None = selection.transform
         self._whole: Whole | None = selection.whole
+        self._dropped = selection.dropped
         self._managers = managers
         self._mentions = re.compile(b"|".join(re.escape(msgspec.json.encode(name)) for name in sorted(managers)))
         self._on_anomaly = on_anomaly
@@ -229,6 +230,12 @@ class Decoder:
         if self._metadata_only or (self._whole is not None and not self._whole(metadata)):
             return Cached(metadata, b"", owned)
         body = strip(bytes(raw), managed) if managed else bytes(raw)
+        if self._dropped is not None:
+            metadata = self._dropped.strip_metadata(metadata)
+            try:
+                body = self._dropped.strip(body)
+            except RecursionError:  # nested deeper than the decoder follows
+                body = self._dropped.strip(flattened(body))
         if len(body) > MOST_VALUES and has_too_many_values(body):
             body = outline(body, metadata)
         if self._transform is not None:

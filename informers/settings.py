@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from konverge.dropped import DroppedFields
 from konverge.errors import UsageError
 from konverge.kinds import Kind
 from konverge.objects import Metadata
@@ -28,6 +29,8 @@ class Selection:
 
     `namespace` None means all namespaces; `labels` and `fields` are selectors that the server evaluates. With `metadata_only` the
     server sends only metadata, so no body reaches this process: the way to watch Secrets.
+
+    The fields of `dropped` are left out of each object, before `transform`.
 
     `transform` runs once per object before it is cached (never with `metadata_only`), for instance to drop unused fields. It must be
     idempotent and keep name, namespace, uid and resourceVersion. If it fails, the object is cached untransformed, and the failure is
@@ -49,18 +52,24 @@ class Selection:
     metadata_only: bool = False
     transform: Transform | None = None
     whole: Whole | None = None
+    dropped: DroppedFields | None = None
 
     def __post_init__(self) -> None:
         if self.metadata_only and not (self.transform is None and self.whole is None):
             raise UsageError(
                 f"{self.kind.group_kind}: a metadata-only selection takes no transform and no `whole`; drop one of the two"
             )
+        if self.metadata_only and self.dropped is not None:
+            raise UsageError(
+                f"{self.kind.group_kind}: a metadata-only selection drops every field of the body by itself"
+            )
 
     def __str__(self) -> str:
         where = f" in {self.namespace}" if self.namespace is not None else ""
         clauses = "".join(f" [{text}]" for text in (self.labels, self.fields) if text)
         part = " (metadata)" if self.metadata_only else " (some whole)" if self.whole is not None else ""
-        return f"{self.kind.group_kind}{where}{clauses}{part}"
+        without = f" without {self.dropped}" if self.dropped is not None else ""
+        return f"{self.kind.group_kind}{where}{clauses}{part}{without}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,10 +23,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 
+from konverge.dropped import DroppedFields
 from konverge.errors import MetadataOnly, UsageError, stack_of
 from konverge.fields import Owner
 from konverge.kinds import Kind, Resource
@@ -113,8 +114,8 @@ class Cached(msgspec.Struct, frozen=True, gc=False):
         status = _STATUS.decode(self.body).status if self.body else None
         return status if isinstance(status, dict) else {}
 
-    def decode(self, kind: Kind[R]) -> R:
-        """Return a new copy of the object as an instance of this kind.
+    def decode(self, kind: Kind[R], dropped: DroppedFields | None = None) -> R:
+        """Return a new copy of the object as an instance of this kind; `dropped` are the fields that its cache leaves out.
 
         Raises InvalidObject if the object does not fit the kind's model, MetadataOnly if its body is not cached.
         """
@@ -123,7 +124,7 @@ class Cached(msgspec.Struct, frozen=True, gc=False):
                 f"{kind.kind} {self.metadata.path} was read, but only its metadata is cached; "
                 f"read it live: await ctx.live(...).get({self.metadata.namespace!r}, {self.metadata.name!r})"
             )
-        return kind.decode(self.data())
+        return kind.decode(self.data()) if dropped is None else cast(R, dropped.decode(kind, self.data()))
 
 
 Path: TypeAlias = tuple[str, str]

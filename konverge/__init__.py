@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from konverge.kinds import Kind, Resource, kind
     from konverge.metrics import Metrics
     from konverge.model import Model
-    from konverge.objects import Metadata, Object
+    from konverge.objects import Metadata, MetadataObject, Object
     from konverge.outcome import Done, Outcome, RequeueAfter
     from konverge.program import run
     from konverge.runtime import (
@@ -122,6 +122,7 @@ __all__ = [
     "MaxOf",
     "MaxWait",
     "Metadata",
+    "MetadataObject",
     "Metrics",
     "Model",
     "NotConvertible",
@@ -173,7 +174,7 @@ _HOMES = {
     "konverge.kinds": ("Kind", "Resource", "kind"),
     "konverge.metrics": ("Metrics",),
     "konverge.model": ("Model",),
-    "konverge.objects": ("Metadata", "Object"),
+    "konverge.objects": ("Metadata", "MetadataObject", "Object"),
     "konverge.outcome": ("Done", "Outcome", "RequeueAfter"),
     "konverge.program": ("run",),
     "konverge.runtime.builder.sources": ("Channel", "Listening", "daily", "every"),

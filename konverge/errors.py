@@ -27,6 +27,7 @@
     ├── NotReady                    a manager did not become ready in time
     └── UsageError                  a mistake in the calling program; the message gives the fix
         ├── CacheNotWatched         a cache was read that no informer fills
+        ├── FieldDropped            a field was read that its cache drops
         ├── MetadataOnly            the body of an object was read, but only its metadata is cached
         ├── NotAnOutcome            a reconcile returned something else than an Outcome
         ├── ForgottenAwait          an effect was created and never awaited
@@ -63,6 +64,7 @@ __all__ = [
     "EvictionRefused",
     "Expired",
     "FieldConflict",
+    "FieldDropped",
     "Forbidden",
     "ForgottenAwait",
     "Invalid",
@@ -336,6 +338,10 @@ class UsageError(KonvergeError):
 
 class CacheNotWatched(UsageError):
     """A cache was read that no informer fills. Raised at start if it is detected there, else by the read."""
+
+
+class FieldDropped(UsageError):
+    """A field of a cached object was read, or the object written, but the cache drops the field; read it live."""
 
 
 class MetadataOnly(UsageError):

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from konverge.clock import from_rfc3339
 from konverge.conditions import Condition, condition_entries, read_conditions
-from konverge.errors import MetadataOnly, UsageError
+from konverge.errors import MetadataOnly
 
 __all__ = [
     "FullMetadata",
@@ -240,21 +240,39 @@ class Object:
 
 
 class MetadataObject(Object):
-    """An object that is cached as metadata only: reading anything else raises MetadataOnly."""
+    """An object that is cached as metadata only: reading anything else raises MetadataOnly, and so does `to_dict`.
+
+    >>> target = MetadataObject({"kind": "Secret", "metadata": {"name": "target", "labels": {"app": "shop"}}})
+    >>> target.name, target.metadata.label("app")
+    ('target', 'shop')
+    """
 
     __slots__ = ()
+
+    @classmethod
+    def of(cls, api_version: str, kind: str, metadata: Metadata) -> Self:
+        """Return the object of a kind with this metadata."""
+        view = cls({"apiVersion": api_version, "kind": kind, "metadata": msgspec.to_builtins(metadata)})
+        view._metadata = metadata
+        return view
 
     def get(self, *path: str | int, default: Any = None) -> Any:
         """Return a value inside `metadata`; raises MetadataOnly for any other path."""
         if not path or path[0] not in {"metadata", "apiVersion", "kind"}:
-            what = ".".join(str(step) for step in path) or "the body"
-            raise MetadataOnly(
-                f"{what} of {self.kind_name} {self.metadata.path} was read, but only its metadata is cached; "
-                f"read it live: await ctx.live(...).get({self.namespace!r}, {self.name!r})"
-            )
+            raise self._unread(".".join(map(str, path)) or "the body")
         return super().get(*path, default=default)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Raise MetadataOnly: a write of this object would remove its body."""
+        raise self._unread("the body")
+
+    def _unread(self, what: str) -> MetadataOnly:
+        return MetadataOnly(
+            f"{what} of {self.kind_name} {self.metadata.path} was read, but only its metadata is cached; "
+            f"read it live: await ctx.live(...).get({self.namespace!r}, {self.name!r})"
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        raise UsageError(f"{self.kind_name} has no attribute {name!r}; read fields with get(...)")
+        raise self._unread(name)

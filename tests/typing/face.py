@@ -73,4 +73,7 @@ class Untyped:
 
 assert_type(kv.Controller.of(SECRET).reconciled_by(Untyped()), kv.Controller[kv.Object])
 assert_type(kv.Controller.of(Backup), kv.Controller[Backup])
+assert_type(kv.Controller.of(SECRET, drop=["data"]), kv.Controller[kv.Object])
+assert_type(kv.Controller.of_metadata(Backup), kv.Controller[kv.MetadataObject])
+kv.Controller.of_metadata(Backup).reconciled_by(backup_operator.BackupReconciler())  # type: ignore[arg-type]  # it reads a spec
 backup_operator.build(kv.Manager("backup-operator"))

@@ -59,6 +59,7 @@ __all__ = [
     "changes_nothing",
     "hold_remaining",
     "project_onto_intent",
+    "still_owns_last_apply",
 ]
 
 
@@ -90,11 +91,22 @@ class Refusal:
 
 
 def apply_result(
-    intent: Mapping[str, Any], fields: Mapping[str, Any] | None, stored: Mapping[str, Any]
+    intent: Mapping[str, Any],
+    fields: Mapping[str, Any] | None,
+    stored: Mapping[str, Any],
+    *,
+    values_cached: bool = True,
 ) -> ApplyResult | None:
-    """Return the result to remember; None if the server stored the intent unchanged, so that a comparison of values suffices."""
+    """Return the result to remember; None if the server stored the intent unchanged, so that a comparison of values suffices.
+
+    Without cached values each result is remembered, since there is nothing to compare.
+    """
     # A status that was stored unchanged is the most frequent case, and it is owned as it was sent.
-    if fields is None or stored.get("status") == intent.get("status", _ABSENT) or unchanged_by(intent, fields, stored):
+    if fields is None:
+        return None
+    if values_cached and (
+        stored.get("status") == intent.get("status", _ABSENT) or unchanged_by(intent, fields, stored)
+    ):
         return None
     return ApplyResult(digest(applied_part(intent)), digest(fields), digest(projection(stored, fields)))
 
@@ -113,6 +125,19 @@ def matches_last_apply(intent: Mapping[str, Any], result: ApplyResult, owned: by
     # Compared as data: the server's JSON encoder escapes more characters than ours.
     fields = decode_fields(owned)
     return digest(fields) == result.owned and digest(projection(live, fields)) == result.values
+
+
+def still_owns_last_apply(intent: Mapping[str, Any], result: ApplyResult | None, owned: bytes) -> bool:
+    """Return whether this intent was applied last, and its fields still are ours: then no other manager changed their values.
+
+    The rule for objects without a cached body. A manager that changes or removes a field takes it out of our field set:
+    https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
+    """
+    return (
+        result is not None
+        and result.intent == digest(applied_part(intent))
+        and result.owned == digest(decode_fields(owned))
+    )
 
 
 def hold_remaining(intent: Mapping[str, Any], refusal: Refusal | None, cached: Cached, now: float) -> float | None:
@@ -218,12 +243,15 @@ class Applier:
         now: Callable[[], float],
         memory: int = 50_000,
         rivals: Rivals | None = None,
+        metadata_only: frozenset[Kind[Any]] = frozenset(),
     ) -> None:
+        """`metadata_only` are the kinds of children without a cached body."""
         self._client = client
         self._controller = controller
         self._metrics = metrics
         self._now = now
         self._rivals = rivals
+        self._metadata_only = metadata_only
         self._results: LruDict[Key, dict[Owner, ApplyResult]] = LruDict(memory)
         self._refusals: LruDict[Key, Refusal] = LruDict(memory)
         # The last comparison that found no change: most children are unchanged in each reconcile.
@@ -248,12 +276,10 @@ class Applier:
         owned = (cached.owned or {}).get(owner)
         if owned is None:
             return None
-        live = cached.data()
-        return (
-            Object(live)
-            if changes_nothing(intent, owned, live, (self._results.get(key) or _NO_RESULTS).get(owner))
-            else None
-        )
+        live, result = cached.data(), (self._results.get(key) or _NO_RESULTS).get(owner)
+        if cached.metadata_only:
+            return Object(live) if still_owns_last_apply(intent, result, owned) else None
+        return Object(live) if changes_nothing(intent, owned, live, result) else None
 
     async def apply(
         self,
@@ -375,7 +401,8 @@ class Applier:
     ) -> None:
         self._count(key.kind, "sent")
         self._refusals.drop(key)
-        result = apply_result(intent, fields, stored)
+        values_cached = not (self._metadata_only and key.kind in self._metadata_only and not owner.subresource)
+        result = apply_result(intent, fields, stored, values_cached=values_cached)
         if result is not None:
             self._results.put(key, {**(self._results.get(key) or {}), owner: result})
         elif (known := self._results.get(key)) is not None:

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TypeVar
 
+from konverge.dropped import decode_stored
 from konverge.errors import FieldConflict, KonvergeError
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
@@ -103,7 +104,7 @@ class Applied:
         kind = kind_of(what)
         for key, stored in self._objects.items():
             if key.kind == kind and name in ("", key.name) and namespace in ("", key.namespace):
-                return kind.decode(stored.to_dict())
+                return decode_stored(kind, stored)
         return None
 
     @property

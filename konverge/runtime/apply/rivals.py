@@ -29,6 +29,7 @@ from konverge.runtime.consistency.undone import (
     Writer,
     differing_fields,
     surplus_fields,
+    unowned_fields,
 )
 from konverge.runtime.observability.failures import Failure, FailureObserver
 from konverge.words import LogKey
@@ -79,7 +80,11 @@ class Rivals:
             if rival.often:
                 raise Contested(_in_turn(apply, rival.writer, await self._fields(key, intent, cached, owner)))
             return True
-        fields = differing_fields(applied_part(intent), {} if cached is None else cached.data())
+        part = applied_part(intent)
+        if cached is not None and cached.metadata_only:
+            fields = unowned_fields(part, decode_fields((cached.owned or {}).get(owner, b"{}")))
+        else:
+            fields = differing_fields(part, {} if cached is None else cached.data())
         if fields and rival.often and not rival.reported:
             self._undone.reported(apply, now=self._now())
             self._report(apply, Contested(await self._from_outside(apply, intent, fields, owner)))
@@ -113,7 +118,7 @@ class Rivals:
     async def _fields(self, key: Key, intent: Mapping[str, Any], cached: Cached | None, owner: Owner) -> list[str]:
         """Return the fields over which two writers of this manager disagree."""
         part = applied_part(intent)
-        if cached is not None:
+        if cached is not None and not cached.metadata_only:
             owned = (cached.owned or {}).get(owner)
             return differing_fields(part, cached.data()) + surplus_fields(decode_fields(owned or b"{}"), part)
         try:

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from konverge.errors import UsageError
 from konverge.kinds import Kind, Resource, kind_of
-from konverge.objects import Metadata
+from konverge.objects import Metadata, MetadataObject
 from konverge.rbac import Rule
 from konverge.runtime.builder.families import family_of
 from konverge.runtime.builder.pause import Pausable, PauseRule
 from konverge.runtime.builder.queueing import QueueVerbs
 from konverge.runtime.builder.reconciler import Finalizes, Gate, Reconciles
 from konverge.runtime.builder.reporting import ReportVerbs
+from konverge.runtime.builder.watched import dropped_fields
 from konverge.runtime.builder.watching import WatchVerbs
 from konverge.words import Annotation, ConditionType
 
@@ -51,17 +52,35 @@ class Controller(WatchVerbs[R], ReportVerbs[R], QueueVerbs[R]):
     """
 
     @staticmethod
-    def of(what: Kind[W] | type[W]) -> Controller[W]:
+    def of(what: Kind[W] | type[W], *, drop: Iterable[str] = ()) -> Controller[W]:
         """Name the primary kind: every change of such an object enqueues its key (controller-runtime: `For`).
 
         The event of the controller's own status write does not. The name is the kind's, in lower case, until `named`.
+
+        `drop` names fields that the cache leaves out, for instance `drop=["status.images"]`; see `watches`. A status that sets a dropped
+        field is refused. Raises UsageError for a path that cannot be dropped, and for a path that the kind's model has.
         """
         kind = kind_of(what)
         declaration = getattr(what, "__konverge_declaration__", None)
-        conditions = None if declaration is None else tuple(declaration.conditions)
+        name = kind.kind.lower()
         return Controller(
-            kind=kind, name=kind.kind.lower(), conditions=conditions, model=what if inspect.isclass(what) else None
+            kind=kind,
+            name=name,
+            conditions=None if declaration is None else tuple(declaration.conditions),
+            model=what if inspect.isclass(what) else None,
+            dropped=dropped_fields(name, "Controller.of", kind, drop),
         )
+
+    @staticmethod
+    def of_metadata(what: Kind[Any] | type[Any]) -> Controller[MetadataObject]:
+        """Name the primary kind, of which only metadata is sent and cached (controller-runtime: `For` with `OnlyMetadata`).
+
+        `reconcile` gets a `MetadataObject`, and a predicate metadata. Finalizers and children work as with whole objects. The status is
+        unknown: `ctx.status` raises MetadataOnly, a failed reconcile sets no condition, and `konverge rbac` gives no right to write it.
+        """
+        kind = kind_of(what)
+        model = what if inspect.isclass(what) else None
+        return Controller(kind=kind, name=kind.kind.lower(), model=model, metadata_only=True)
 
     def named(self, name: str) -> Controller[R]:
         """Name the controller: metrics, logs and debug use the name, and it is unique in a manager."""

@@ -29,6 +29,7 @@ class ReportVerbs(ControllerSpec[R]):
 
     def invalid_as(self, type_: str, reason: str) -> Self:
         """Report an object that no longer decodes: condition `type_` becomes True, Ready False, both with `reason`."""
+        self._check_status_cached(".invalid_as")
         return replace(self, invalid=(type_, reason))
 
     def reports_failure(self, *, by: Callable[[R, Context[R], str], None]) -> Self:
@@ -39,6 +40,7 @@ class ReportVerbs(ControllerSpec[R]):
         does not decode, and if the status was refused. The message quotes no value and is the same in every retry. The reconciler
         itself clears the report, since it sets the same fields when it succeeds. An exception of the function is logged.
         """
+        self._check_status_cached(".reports_failure")
         return replace(self, failure_report=by)
 
     def counts_conditions(self, *types: str) -> Self:
@@ -47,6 +49,7 @@ class ReportVerbs(ControllerSpec[R]):
         Without arguments all conditions that the model declares are counted; for a kind without a model, name them. Each event of such
         an object then costs two more reads of its status.
         """
+        self._check_status_cached(".counts_conditions")
         chosen = types or self.conditions or ()
         undeclared = [type_ for type_ in chosen if self.conditions is not None and type_ not in self.conditions]
         if not chosen or undeclared:
@@ -80,6 +83,16 @@ class ReportVerbs(ControllerSpec[R]):
             )
         grouping = Grouping(metric, help_text, names, by, tuple(always))
         return replace(self, groupings=(*self.groupings, grouping))
+
+    def _check_status_cached(self, verb: str) -> None:
+        """Raise UsageError for a verb about a status that is not cached."""
+        dropped = self.dropped is not None and self.dropped.covers(("status", "conditions"))
+        if self.metadata_only or dropped:
+            how = "Controller.of(..., drop=[...])" if dropped else "Controller.of_metadata"
+            raise UsageError(
+                f"controller {self.name!r}: {verb} is about the status of {self.kind.group_kind}, which {how} keeps "
+                "out of the cache: leave out one of the two"
+            )
 
     def writes_status_as(self, suffix: str, *, shared: bool = False) -> Self:
         """Write status as the field manager `<manager>.<suffix>`: for two controllers that write one kind's status.

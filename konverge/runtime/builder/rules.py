@@ -33,7 +33,7 @@ def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
     primary, group = plural_of(controller.kind), controller.kind.group
     rules = [
         Rule(group, (primary,), (*READ, "patch") if controller.finalizer_name else READ),
-        Rule(group, (f"{primary}/status",), ("patch",)),
+        *(() if controller.metadata_only else (Rule(group, (f"{primary}/status",), ("patch",)),)),
         Rule("events.k8s.io", ("events",), ("create", "patch")),
     ]
     if namespace_watch(controller.kind, controller.pausable_by) is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+from konverge.dropped import DroppedFields
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource
 from konverge.objects import Metadata, Object
@@ -70,6 +71,10 @@ class ControllerSpec(Generic[R]):
     predicate: Predicate | None = None
     labels: str = ""
     fields: str = ""
+    metadata_only: bool = False
+    """Whether only the metadata of the primary objects is cached."""
+    dropped: DroppedFields | None = None
+    """The fields of the primary objects that the cache leaves out."""
     rules: tuple[Rule, ...] = ()
     live: tuple[Kind[Any], ...] | None = None
     """The kinds that are read live; None: any kind."""

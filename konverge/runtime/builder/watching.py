@@ -8,13 +8,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from konverge.errors import UsageError
+from konverge.informers import Transform
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.objects import Metadata
 from konverge.runtime.builder.predicates import Predicate
 from konverge.runtime.builder.sources import Source
 from konverge.runtime.builder.spec import ControllerSpec
-from konverge.runtime.builder.watched import Indexed, Mapper, Watched, check_beside_others, check_one_selection
+from konverge.runtime.builder.watched import (
+    Indexed,
+    Mapper,
+    Watched,
+    check_beside_others,
+    check_one_selection,
+    dropped_fields,
+)
 from konverge.selectors import LabelSelector
 
 if TYPE_CHECKING:
@@ -42,6 +50,8 @@ class WatchVerbs(ControllerSpec[R]):
         written_in: Iterable[str] = (),
         labels: str = "",
         fields: str = "",
+        metadata_only: bool = False,
+        drop: Iterable[str] = (),
     ) -> Self:
         """Watch children of this kind: a change of a child enqueues its controlling owner (`Owns`).
 
@@ -56,6 +66,13 @@ class WatchVerbs(ControllerSpec[R]):
         With `labels` or `fields`, selectors that the API server evaluates, only the selected children are cached, and a kind is not
         watched as well. A child whose labels do not match is refused. A field selector belongs to a field that no write of the
         controller changes.
+
+        With `metadata_only` the API server sends only the metadata of the children (`OnlyMetadata`): no body is cached, and `ctx.own`
+        returns a view of the metadata. An apply is sent unless this process sent the same intent before and still owns the same fields:
+        another manager that changes a field takes it over, so drift is repaired as with whole objects. Each child gets one apply after a
+        restart. `drop` names fields that the cache leaves out (see `watches`); a child that sets a dropped field is refused.
+
+        Caveat of `metadata_only`: a change under this manager's own field manager, by another process, is not seen.
         """
         LabelSelector.given(labels, f"controller {self.name!r}: .owns")
         kind = kind_of(what)
@@ -70,7 +87,14 @@ class WatchVerbs(ControllerSpec[R]):
             own_writes=own_writes,
             labels=labels,
             fields=fields,
+            metadata_only=metadata_only,
+            dropped=dropped_fields(self.name, ".owns", kind, drop, metadata_only=metadata_only),
         )
+        if metadata_only and not own_writes:
+            raise UsageError(
+                f"controller {self.name!r}: .owns({kind.group_kind}, metadata_only=True, own_writes=False): whether an event shows only "
+                "an own apply depends on the body; leave out one of the two"
+            )
         check_one_selection(self.name, (*self.owned, watch), self.watched)
         return replace(self, owned=(*self.owned, watch))
 
@@ -102,6 +126,8 @@ class WatchVerbs(ControllerSpec[R]):
         fields: str = "",
         namespaces: Iterable[str] = (),
         unlisted: bool = False,
+        drop: Iterable[str] = (),
+        transform: Transform | None = None,
     ) -> Self: ...
 
     def watches(
@@ -116,6 +142,8 @@ class WatchVerbs(ControllerSpec[R]):
         fields: str = "",
         namespaces: Iterable[str] = (),
         unlisted: bool = False,
+        drop: Iterable[str] = (),
+        transform: Transform | None = None,
     ) -> Self:
         """Watch another kind: `to` returns the keys that a change of such an object concerns (`Watches` with a map function).
 
@@ -130,8 +158,16 @@ class WatchVerbs(ControllerSpec[R]):
         A kind may be watched several times, with other selectors, namespaces or map functions: `ctx.cache(kind)` then reads the objects of
         all of them. If the kind is owned too, `ctx.cache(kind)` reads the cache of the children, which has every object.
 
-        Raises UsageError for `unlisted` without `optional`, for `namespaces` with an invalid name, for a repeated declaration, and for
-        two declarations of a kind that differ in `metadata_only`.
+        `drop` names fields that are left out of each object before it is cached: `drop=["status.images", "spec.containers[*].env",
+        "metadata.annotations['example.com/notes']"]`. A thin view of such an object raises FieldDropped if a dropped field is read with
+        `get`, and if the view is to be written. `transform` is a function in place of paths: it gets each object as a dict and returns
+        the dict to cache. It must be idempotent and keep name, namespace, uid and resourceVersion. If it raises, the object is cached
+        untransformed, and a warning names kind and object; the other objects are not affected. Controllers with other paths or functions
+        have caches of their own; equal ones share a cache.
+
+        Raises UsageError for `unlisted` without `optional`, for `namespaces` with an invalid name, for a repeated declaration, for two
+        declarations of a kind that differ in `metadata_only`, `drop` or `transform`, for a path that cannot be dropped, and for a path that
+        the kind's model has.
         """
         LabelSelector.given(labels, f"controller {self.name!r}: .watches")
         kind = kind_of(what)
@@ -145,7 +181,24 @@ class WatchVerbs(ControllerSpec[R]):
                 f"controller {self.name!r}: .watches({kind.kind}, unlisted=True): add optional=True, since a controller that needs "
                 "the kind waits until it may list it"
             )
-        watch = Watched(kind, to, metadata_only, optional, when, labels, fields, where, unlisted=unlisted)
+        if metadata_only and transform is not None:
+            raise UsageError(
+                f"controller {self.name!r}: .watches({kind.group_kind}, metadata_only=True, transform=...): no body is sent that the "
+                "function could change; leave out one of the two"
+            )
+        watch = Watched(
+            kind,
+            to,
+            metadata_only,
+            optional,
+            when,
+            labels,
+            fields,
+            where,
+            unlisted=unlisted,
+            dropped=dropped_fields(self.name, ".watches", kind, drop, metadata_only=metadata_only),
+            transform=transform,
+        )
         check_beside_others(self.name, watch, self.watched)
         check_one_selection(self.name, self.owned, (watch,))
         return replace(self, watched=(*self.watched, watch))
@@ -159,11 +212,16 @@ class WatchVerbs(ControllerSpec[R]):
         manager.
         """
         indexed = kind_of(what)
-        if indexed != self.kind and not any(other.kind == indexed for other in (*self.owned, *self.watched)):
+        watches = [other for other in (*self.owned, *self.watched) if other.kind == indexed]
+        if indexed != self.kind and not watches:
             raise UsageError(
                 f"controller {self.name!r} indexes {indexed.group_kind}, which it does not watch: declare it with .owns or .watches first"
             )
-        return replace(self, indexed=(*self.indexed, Indexed(indexed, name, by)))
+        owned = watches and watches[0].mapper is None
+        dropped = self.dropped if indexed == self.kind and not owned else watches[0].dropped
+        if dropped is not None:
+            dropped.check_model(indexed)
+        return replace(self, indexed=(*self.indexed, Indexed(indexed, name, by, dropped)))
 
     def when(self, predicate: Predicate) -> Self:
         """Let only these changes of the primary kind enqueue the object. Creation, deletion and resync always do."""

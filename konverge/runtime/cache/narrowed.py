@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from konverge.informers import Cached, Informer, Problem
+    from konverge.informers import Cached, Informer, Problem, Selection
     from konverge.informers.store import IndexFunction
     from konverge.selectors import LabelSelector
 
@@ -79,10 +79,11 @@ def _distinct(parts: list[Iterable[Cached]]) -> list[Cached]:
 class Narrowed:
     """Several informers, with the part of an informer's interface that a `Reader` and an index use."""
 
-    __slots__ = ("metadata_only", "store")
+    __slots__ = ("selection", "store")
 
-    def __init__(self, *, metadata_only: bool) -> None:
-        self.metadata_only = metadata_only
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+        """The selection of the first declaration; every informer caches the same part of its objects."""
         self.store = NarrowedStore()
 
     def add(self, namespace: str | None, informer: Informer) -> None:

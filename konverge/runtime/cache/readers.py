@@ -39,14 +39,11 @@ def not_watched(controller: str, kind: Kind[Any], word: str) -> CacheNotWatched:
     )
 
 
-def _metadata_only(informer: Informer | Narrowed) -> bool:
-    return informer.metadata_only if isinstance(informer, Narrowed) else informer.selection.metadata_only
-
-
 class Reader(Generic[R_co]):
     """The cache of one kind, for reading. Reads never leave the process; they may lag behind the API server.
 
-    The objects of a metadata-only cache have only metadata, and reading their body raises MetadataOnly.
+    The objects of a metadata-only cache have only metadata, and reading their body raises MetadataOnly. Reading a field that the cache
+    drops raises FieldDropped. Errors: UsageError for a kind whose model has a field that the cache drops.
 
     >>> def is_there(jobs: Reader[Any], name: str) -> bool:
     ...     return jobs.find("web", name) is not None
@@ -61,6 +58,8 @@ class Reader(Generic[R_co]):
         self._informer = informer
         self._cluster = cluster
         self._reorder = reorder
+        if informer.selection.dropped is not None:
+            informer.selection.dropped.check_model(kind)
 
     def _ordered(self, items: builtins.list[T]) -> builtins.list[T]:
         if self._reorder is not None:
@@ -68,11 +67,10 @@ class Reader(Generic[R_co]):
         return items
 
     def _decoded(self, cached: Cached) -> R_co:
-        if not _metadata_only(self._informer):
-            return cached.decode(self._kind)
-        data = cached.data()
-        data["apiVersion"], data["kind"] = self._kind.api_version, self._kind.kind
-        return cast(R_co, MetadataObject(data))
+        selection = self._informer.selection
+        if not selection.metadata_only:
+            return cached.decode(self._kind, selection.dropped)
+        return cast(R_co, MetadataObject.of(self._kind.api_version, self._kind.kind, cached.metadata))
 
     @property
     def synced(self) -> bool:

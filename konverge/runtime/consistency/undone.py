@@ -19,7 +19,17 @@ from typing import Any, Final, NamedTuple
 from konverge.keys import Key
 from konverge.objects import compare_versions
 
-__all__ = ["OFTEN", "WINDOW", "PendingApply", "Rival", "UndoneApplies", "Writer", "differing_fields", "surplus_fields"]
+__all__ = [
+    "OFTEN",
+    "WINDOW",
+    "PendingApply",
+    "Rival",
+    "UndoneApplies",
+    "Writer",
+    "differing_fields",
+    "surplus_fields",
+    "unowned_fields",
+]
 
 OFTEN: Final = 3
 """Times that a writer is undone within the window before it counts as two alternating writers."""
@@ -160,3 +170,23 @@ def _surplus(owned: Mapping[str, Any], intent: Any, path: str) -> Iterator[str]:
             yield f"{path}.{key}"
         else:
             yield from _surplus(below, intent[key], f"{path}.{key}")
+
+
+def unowned_fields(intent: Any, owned: Mapping[str, Any]) -> list[str]:
+    """Return the paths of the fields of an intent that a field set (FieldsV1) does not hold; a list counts as a whole.
+
+    >>> unowned_fields({"data": {"a": "1", "b": "2"}}, {"f:data": {"f:a": {}}})
+    ['.data.b']
+    """
+    return list(_unowned(intent, owned, ""))
+
+
+def _unowned(intent: Any, owned: Mapping[str, Any], path: str) -> Iterator[str]:
+    if not isinstance(intent, Mapping):
+        return
+    for name, value in intent.items():
+        below = owned.get(f"f:{name}")
+        if below is None:
+            yield f"{path}.{name}"
+        elif below:
+            yield from _unowned(value, below, f"{path}.{name}")

@@ -66,13 +66,13 @@ def key_of_object(spec: Controller[Any], change: Change, own_versions: Collectio
     """Yield the key of the object, unless the event is our own status update.
 
     `own_versions` are the versions of such writes, if nothing but the status differed from the reconciled object. The predicate compares
-    whole objects: it is not called if only metadata is cached, before or after the change.
+    whole objects: it is not called if the body of only one is cached, or of none, unless the controller declared metadata only.
     """
     if change.old is not None and change.new is not None:
         if change.new.metadata.resource_version in own_versions:
             return
-        whole = not (change.old.metadata_only or change.new.metadata_only)
-        if whole and (
+        comparable = spec.metadata_only or not (change.old.metadata_only or change.new.metadata_only)
+        if comparable and (
             spec.predicate is not None
             and not life_changed(change, spec.finalizer_name)
             and not (spec.pausable_by is not None and spec.pausable_by.changed(change))
@@ -130,7 +130,7 @@ def mapped_keys(
     seen: set[Key] = set()
     for cached in _sides(change):
         try:
-            view = cached.metadata if watch.metadata_only else cached.decode(watch.kind)
+            view = cached.metadata if watch.metadata_only else cached.decode(watch.kind, watch.dropped)
         except InvalidObject as error:
             if undecodable is not None:
                 undecodable(error)

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from prometheus_client import Gauge
 
 from konverge.conditions import STATUSES, condition_entries
+from konverge.dropped import PartialObject
 from konverge.errors import UsageError
 from konverge.logs import get_logger
-from konverge.objects import Object
+from konverge.objects import MetadataObject, Object
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.builder.spec import Group, Grouping
 from konverge.words import LogKey
@@ -82,17 +83,31 @@ def condition_counts(
     )
 
 
-def group_counts(metrics: Metrics, grouping: Grouping, own: OwnObjects | None = None) -> ObjectCounts:
-    """Return the counts of a grouping, in a gauge that is registered on first use."""
+def group_counts(
+    metrics: Metrics, grouping: Grouping, spec: Controller[Any], own: OwnObjects | None = None
+) -> ObjectCounts:
+    """Return the counts of a grouping of a controller's objects, in a gauge that is registered on first use."""
     key = (Grouping, grouping.metric)
     gauge = metrics.shared.get(key)
     if gauge is None:
         gauge = metrics.shared[key] = Gauge(grouping.metric, grouping.help, grouping.labels, registry=metrics.registry)
-    return ObjectCounts(metrics, gauge, lambda cached: _groups(grouping, cached), grouping.always, own=own)
+    whole = not spec.metadata_only and spec.dropped is None
+
+    def groups(cached: Cached) -> list[Group]:
+        return _groups(grouping, Object(cached.data()) if whole else _view(cached, spec))
+
+    return ObjectCounts(metrics, gauge, groups, grouping.always, own=own)
 
 
-def _groups(grouping: Grouping, cached: Cached) -> list[Group]:
-    groups = [tuple(map(str, group)) for group in grouping.by(Object(cached.data()))]
+def _view(cached: Cached, spec: Controller[Any]) -> Object:
+    """Return an object that refuses to read what the cache of its kind leaves out."""
+    if spec.dropped is not None:
+        return PartialObject(cached.data(), spec.dropped)
+    return MetadataObject.of(spec.kind.api_version, spec.kind.kind, cached.metadata)
+
+
+def _groups(grouping: Grouping, object_: Object) -> list[Group]:
+    groups = [tuple(map(str, group)) for group in grouping.by(object_)]
     if any(len(group) != len(grouping.labels) for group in groups):
         raise UsageError(
             f"{grouping.metric}: `by` returns one value for each of the labels {', '.join(grouping.labels)}"
@@ -103,7 +118,7 @@ def _groups(grouping: Grouping, cached: Cached) -> list[Group]:
 def counts_of(spec: Controller[Any], metrics: Metrics, own: OwnObjects | None = None) -> tuple[ObjectCounts, ...]:
     """Return everything that a controller counts; `own` if replicas share its objects."""
     conditions = (condition_counts(metrics, spec.name, spec.counted, own),) if spec.counted else ()
-    return (*conditions, *(group_counts(metrics, grouping, own) for grouping in spec.groupings))
+    return (*conditions, *(group_counts(metrics, grouping, spec, own) for grouping in spec.groupings))
 
 
 class ObjectCounts:

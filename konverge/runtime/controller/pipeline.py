@@ -46,7 +46,7 @@ from konverge.errors import (
 )
 from konverge.informers import Cached
 from konverge.keys import Key
-from konverge.objects import Metadata, Object
+from konverge.objects import Metadata, MetadataObject, Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.consistency.own_writes import StalenessBarrier
@@ -101,7 +101,7 @@ class ReconcilePipeline:
         step, refused = await self._finalizers.begin(key, cached, trace, paused=pause is not None)
         if step is FinalizerStep.IGNORE or (step is FinalizerStep.ADD and refused is None):
             return Result(Done(), trace)
-        object_, invalid = decode_object(key, cached, self._spec.model)
+        object_, invalid = decode_object(key, cached, self._spec)
         editor = self._editors.create(cached, object_, log)
         ctx: Context[Any] = Context(
             self._services,
@@ -242,11 +242,13 @@ class Finalizers:
             raise RetryAfter(1, f"{key} changed while its finalizers were patched: {error.message}") from race
 
 
-def decode_object(key: Key, cached: Cached, model: type[Any] | None) -> tuple[Any, InvalidObject | None]:
+def decode_object(key: Key, cached: Cached, spec: Controller[Any]) -> tuple[Any, InvalidObject | None]:
     """Return the object for the reconciler, and the error if its stored form does not decode."""
+    if spec.metadata_only:
+        return MetadataObject.of(key.kind.api_version, key.kind.kind, cached.metadata), None
     try:
         if LEFT_OUT not in cached.body:
-            return cached.decode(key.kind), None
+            return cached.decode(key.kind, spec.dropped), None
         invalid = InvalidObject(f"{key.kind.kind} {key.path}", ".", TOO_DEEP)
     except InvalidObject as error:
         invalid = error
@@ -254,7 +256,7 @@ def decode_object(key: Key, cached: Cached, model: type[Any] | None) -> tuple[An
         problem = TOO_DEEP if isinstance(error, RecursionError) else f"decoding it failed with {type(error).__name__}"
         invalid = InvalidObject(f"{key.kind.kind} {key.path}", ".", problem)
         invalid.__cause__ = error
-    undecoded = getattr(model, "undecoded", None)
+    undecoded = getattr(spec.model, "undecoded", None)
     try:
         data = cached.data()
     except RecursionError:

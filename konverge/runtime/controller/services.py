@@ -7,11 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from konverge.informers import Selection
 from konverge.kinds import Kind
 from konverge.runtime.apply.applier import Applier, LruDict
 from konverge.runtime.apply.rivals import Rivals
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.builder.rules import may_read_live
+from konverge.runtime.builder.watched import Watched
 from konverge.runtime.cache.readers import Caches
 from konverge.runtime.consistency.own_writes import OwnVersions
 from konverge.runtime.reconcile.services import ManagerServices, ReconcileServices, field_manager
@@ -45,7 +47,14 @@ def services_of(
         manager=manager,
         client=shared.client,
         caches=caches,
-        applier=Applier(shared.client, controller=spec.name, metrics=shared.metrics, now=now, rivals=rivals),
+        applier=Applier(
+            shared.client,
+            controller=spec.name,
+            metrics=shared.metrics,
+            now=now,
+            rivals=rivals,
+            metadata_only=frozenset(owned.kind for owned in spec.owned if owned.metadata_only),
+        ),
         claims=shared.claims,
         field_managers=shared.field_managers,
         events=shared.events,
@@ -59,6 +68,14 @@ def services_of(
         watched=frozenset(watched.kind.group_kind for watched in spec.watched),
         owned=frozenset(owned.kind for owned in spec.owned),
         filtered=frozenset(owned.kind for owned in spec.owned if not owned.own_writes),
+        partial=_partial_kinds(spec),
         statuses={kind: field_manager(shared.manager, suffix) for kind, suffix in spec.statuses},
         observer=shared.observer,
     )
+
+
+def _partial_kinds(spec: Controller[Any]) -> dict[Kind[Any], Selection]:
+    """Return the kinds whose cached objects are not the stored objects; a kind that is owned has the children's cache."""
+    own = Watched(spec.kind, metadata_only=spec.metadata_only, dropped=spec.dropped)
+    caches = {watch.kind: watch for watch in (*spec.watched, own, *spec.owned)}
+    return {kind: watch.selection(None) for kind, watch in caches.items() if watch.partial}

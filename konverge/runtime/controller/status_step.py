@@ -20,17 +20,18 @@ from konverge.crds import CustomResource
 from konverge.crds.defaults import filled
 from konverge.crds.resource import status_defaults, status_maps
 from konverge.crds.status import Status, readable
-from konverge.errors import ConditionError, Conflict, Forbidden, InvalidObject, NotFound, stack_of
+from konverge.errors import ConditionError, Conflict, Forbidden, InvalidObject, NotFound, UsageError, stack_of
 from konverge.fields import Owner, has_nulls
 from konverge.informers import Cached
 from konverge.keys import Key
 from konverge.outcome import Outcome, RequeueAfter
+from konverge.runtime.apply.applier import StatusResult
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.consistency.own_writes import StalenessBarrier, only_own_changes, only_status_changed
 from konverge.runtime.controller.failure_message import failure_message, is_mistake
 from konverge.runtime.reconcile.context import Context
 from konverge.runtime.reconcile.services import ReconcileServices
-from konverge.runtime.reconcile.status import Ours, StatusEditor, transitions
+from konverge.runtime.reconcile.status import Ours, StatusEditor, UnreadStatus, transitions
 from konverge.runtime.reconcile.trace import ReconcileLog
 from konverge.words import ConditionType, EventType, LogKey, Reason
 
@@ -59,9 +60,12 @@ class StatusEditors:
         self._owner = Owner(services.manager, "Apply", "status")
         self._now = services.wall_clock
         self._strict = services.strict
+        self._metadata_only = spec.metadata_only
 
     def create(self, cached: Cached, object_: Any, log: ReconcileLog) -> StatusEditor[Any]:
         """Return the editor of the stored status."""
+        if self._metadata_only:
+            return UnreadStatus(f"{object_.kind_name} {object_.metadata.path}", now=self._now(), strict=self._strict)
         try:
             previous = cached.status()
         except RecursionError:
@@ -185,8 +189,10 @@ class FailureReport:
     def _set_condition(self, editor: StatusEditor[Any], message: str) -> None:
         """Set the failure condition, unless the reconciler itself reported a failure in it."""
         type_, status = self._condition
+        if not type_:
+            return
         present = editor.find(type_)
-        if not type_ or (editor.was_set(type_) and present is not None and present.is_true is status):
+        if editor.was_set(type_) and present is not None and present.is_true is status:
             return
         editor.set_condition(type_, status, Reason.RECONCILE_FAILED, message)
 
@@ -214,12 +220,14 @@ class StatusWriter:
         self, spec: Controller[Any], services: ReconcileServices, barrier: StalenessBarrier, failures: FailureReport
     ) -> None:
         self._services = services
+        self._controller = spec.name
         self._barrier = barrier
         self._failures = failures
         self._owner = Owner(services.manager, "Apply", "status")
         self._is_declared = spec.conditions is not None
         self._defaults = status_defaults(_model_of(spec)) if self._is_declared else None
         self._maps = status_maps(_model_of(spec)) if self._is_declared else frozenset[str]()
+        self._dropped = spec.dropped
 
     async def write(
         self, key: Key, cached: Cached, ctx: Context[Any], ended: Outcome | Exception
@@ -268,6 +276,11 @@ class StatusWriter:
         status = {name: value for name, value in status.items() if value != {} or name not in self._maps}
         if not status and self._owner not in (cached.owned or {}):
             return
+        if self._dropped is not None and (unseen := self._dropped.named_in({"status": status})):
+            raise UsageError(
+                f"controller {self._controller!r} sets {unseen} of {key}, which its cache drops, so a change of it would not be seen: "
+                "take the path out of drop"
+            )
         expected = status
         if self._defaults is not None:
             expected = filled(status, self._defaults)  # as the server stores it
@@ -292,6 +305,8 @@ class StatusWriter:
             await self._remove_rest(key, metadata, editor.left_over(editor.previous), ctx)
             return
         ctx.trace.writes.append("status")
+        if self._dropped is not None:
+            response = StatusResult.of(self._dropped.strip(response.body))  # as the cache will show it
         version = response.metadata.resource_version
         # An object that was still at the reconciled version has no other change.
         locked = metadata["resourceVersion"] == cached.version

@@ -100,11 +100,17 @@ class ControllerWatches:
     ) -> None:
         """Acquire every cache, and register these event handlers; `select` narrows the cache of the primary kind."""
         spec, where = self._spec, self._namespace
-        chosen = Selection(spec.kind, where, labels=spec.labels, fields=spec.fields)
+        chosen = Selection(
+            spec.kind,
+            where,
+            labels=spec.labels,
+            fields=spec.fields,
+            metadata_only=spec.metadata_only,
+            dropped=spec.dropped,
+        )
         self.primary = self._feed(spec.kind, None, chosen if select is None else select(chosen), primary)
         for source in spec.owned:
-            selection = Selection(source.kind, where, labels=source.labels, fields=source.fields)
-            self._feed(source.kind, source, selection, partial(owned, source))
+            self._feed(source.kind, source, source.selection(where), partial(owned, source))
         for source in spec.watched:
             self._watch(source, partial(watched, source))
         if (paused := namespace_watch(spec.kind, spec.pausable_by)) is not None:
@@ -114,19 +120,17 @@ class ControllerWatches:
             self.informers[index.kind].add_index(index.name, index)
 
     def _watch(self, watch: Watched, handler: Callable[[Change], None]) -> None:
-        if any(other.kind == watch.kind for other in self._spec.owned):
-            # The cache of the children has every object, so this declaration needs no cache of its own.
-            self._feed(
-                watch.kind, watch, Selection(watch.kind, self._namespace), partial(_handle_selected, watch, handler)
-            )
-            return
-        chosen = Selection(
-            watch.kind, self._namespace, labels=watch.labels, fields=watch.fields, metadata_only=watch.metadata_only
-        )
+        for owned in self._spec.owned:
+            if owned.kind == watch.kind:
+                # The cache of the children has every object, so this declaration needs no cache of its own.
+                selected_handler = partial(_handle_selected, watch, handler)
+                self._feed(watch.kind, watch, owned.selection(self._namespace), selected_handler)
+                return
+        chosen = watch.selection(self._namespace)
         if not watch.namespaces and [other.kind for other in self._spec.watched].count(watch.kind) == 1:
             self._feed(watch.kind, watch, chosen, handler)
             return
-        narrowed = self.informers.setdefault(watch.kind, Narrowed(metadata_only=watch.metadata_only))
+        narrowed = self.informers.setdefault(watch.kind, Narrowed(chosen))
         for namespace in watch.namespaces or (self._namespace,):
             if namespace is None or self._namespace in (None, namespace):
                 informer = self._feed(watch.kind, watch, replace(chosen, namespace=namespace), handler)

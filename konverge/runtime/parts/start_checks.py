@@ -26,6 +26,12 @@ def check_controller(controller: Controller[Any], others: Iterable[Controller[An
         _check_statuses(other, controller)
         _check_status_writers(controller, other)
         _check_families(controller, other)
+    for watch in (*controller.owned, *controller.watched):
+        if watch.kind in dict(controller.statuses) and (watch.metadata_only or watch.transform is not None):
+            raise UsageError(
+                f"controller {controller.name!r} writes the status of {watch.kind.group_kind}, which its cache does not hold as stored: "
+                "leave out metadata_only or transform"
+            )
 
 
 def _check_families(spec: Controller[Any], other: Controller[Any]) -> None:
@@ -43,6 +49,8 @@ def _check_families(spec: Controller[Any], other: Controller[Any]) -> None:
 
 
 def _check_status_writers(spec: Controller[Any], other: Controller[Any]) -> None:
+    if spec.metadata_only or other.metadata_only:
+        return  # such a controller writes no status
     # Two versions of a kind are one object with one status.
     if other.kind.group_kind != spec.kind.group_kind or other.status_suffix != spec.status_suffix:
         return

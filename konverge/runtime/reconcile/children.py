@@ -12,10 +12,11 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from konverge.client.requests import Propagation
+from konverge.dropped import PartialObject
 from konverge.errors import Conflict, Forbidden, NotFound, NotOurs, RetryAfter, UsageError
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
-from konverge.objects import Metadata, Object
+from konverge.objects import Metadata, MetadataObject, Object
 from konverge.runtime.apply.conflicts import TAKE, Applied, Child, FieldsHeld, OnConflict
 from konverge.runtime.apply.owners import check_scope, controller_reference, refuse_foreign
 from konverge.runtime.consistency.own_writes import only_own_apply
@@ -24,7 +25,7 @@ from konverge.runtime.reconcile.trace import ReconcileTrace
 from konverge.selectors import LabelSelector
 
 if TYPE_CHECKING:
-    from konverge.informers import Cached
+    from konverge.informers import Cached, Selection
 
 __all__ = ["Children"]
 
@@ -48,9 +49,9 @@ class Children:
         self._before: AbstractSet[Key] | None = None
 
     def cached(self, key: Key) -> Cached | None:
-        """Return the cached object; None if it is absent or cached as metadata only."""
+        """Return the cached object; None if it is absent, cached as metadata only, or changed by a transform."""
         informer = self._services.caches.informer(key.kind)
-        if informer is None or informer.selection.metadata_only:
+        if informer is None or informer.selection.metadata_only or informer.selection.transform is not None:
             return None
         return informer.store.get(key.namespace, key.name)
 
@@ -87,16 +88,17 @@ class Children:
                 f"controller {services.controller!r} owns {key} without having declared it: add .owns({key.kind.kind.upper()}) to it"
             )
         check_scope(services.kind, owner, key, child_namespaced=namespaced)
+        partial = services.partial.get(key.kind) if services.partial else None
         metadata = intent["metadata"]
         references = [entry for entry in metadata.get("ownerReferences", ()) if entry.get("uid") != owner.uid]
         metadata["ownerReferences"] = [self._reference, *references]
-        cached = self.cached(key)
+        cached = self.cached(key) if partial is None else self._partly_cached(key)
         if cached is None:
             self._refuse_unselected(key, metadata.get("labels") or {})
         if cached is None and self._would_see(key):
             created = await self._create(key, intent)
             if created is not None:
-                return key, created, True
+                return key, created if partial is None else view_of(created, partial), True
         existing = cached.metadata if cached is not None else await self._existing(key)
         if existing is None:
             await self._check_owner(key)
@@ -106,7 +108,7 @@ class Children:
             if existing.deleting:
                 plain = Kind(key.kind.api_version, key.kind.kind, Object)
                 dying = Object(cached.data()) if cached else await services.client.get(plain, key.name, key.namespace)
-                return key, dying, False
+                return key, dying if partial is None else view_of(dying, partial), False
             metadata["uid"] = existing.uid
         before = len(self._trace.writes)
         services.claims.take(key, services.controller, self._trace.key)
@@ -118,10 +120,15 @@ class Children:
             sent
             and cached is not None
             and key.kind in services.filtered
-            and only_own_apply(cached.data(), stored.data, intent)
+            and only_own_apply(cached.data(), stored.data if partial is None else as_cached(stored, partial), intent)
         ):
             services.own_versions.add(key, stored.metadata.resource_version)
-        return key, stored, sent
+        return key, stored if partial is None else view_of(stored, partial), sent
+
+    def _partly_cached(self, key: Key) -> Cached | None:
+        """Return the cached object, of which a part is cached; None if it is absent."""
+        informer = self._services.caches.informer(key.kind)
+        return None if informer is None else informer.store.get(key.namespace, key.name)
 
     async def _create(self, key: Key, intent: dict[str, Any]) -> Object | None:
         """Create a child that the cache does not show; None, with nothing changed, if it exists after all.
@@ -181,6 +188,15 @@ class Children:
                 f"{key} does not have them: add the labels to the child, or leave out the selector of .owns"
             )
 
+    def refuse_dropped(self, key: Key, intent: Mapping[str, Any]) -> None:
+        """Raise UsageError for an intent that sets a field which the cache drops."""
+        part = self._services.partial.get(key.kind)
+        if part is not None and part.dropped is not None and (unseen := part.dropped.named_in(intent)):
+            raise UsageError(
+                f"controller {self._services.controller!r} sets {unseen} of {key}, which its cache drops, so a change of it would not be "
+                "seen: take the path out of drop"
+            )
+
     def _note_made(self, key: Key) -> None:
         self._created.add(key)
         self._services.created_children.put(self._trace.key, self._created)
@@ -191,10 +207,7 @@ class Children:
         if informer is None or not informer.synced:
             return False
         chosen = informer.selection
-        return not (chosen.metadata_only or chosen.labels or chosen.fields) and chosen.namespace in (
-            None,
-            key.namespace,
-        )
+        return not (chosen.labels or chosen.fields) and chosen.namespace in (None, key.namespace)
 
     async def _existing(self, key: Key) -> Metadata | None:
         """Read a child from the server before its first apply: the cache may lag, and an apply would merge into another owner's object."""
@@ -234,6 +247,8 @@ class Children:
                 f"{key} was applied twice in one reconcile; an apply carries the whole intent, the second would undo the first"
             )
         self._trace.check_open()
+        if self._services.partial:
+            self.refuse_dropped(key, intent)
         try:
             stored, sent = await self._services.applier.apply(
                 key,
@@ -316,3 +331,15 @@ class Children:
         managers = {owner.manager for owner in cached.owned or () if not owner.subresource}
         applied_by_others = bool(managers) and self._services.manager not in managers
         return applied_by_others or bool(self._services.claims.other(child, self._services.controller))
+
+
+def as_cached(stored: Object, part: Selection) -> dict[str, Any]:
+    """Return a stored object as the cache of this selection holds it."""
+    return stored.data if part.dropped is None else part.dropped.strip_data(stored.data)
+
+
+def view_of(stored: Object, part: Selection) -> Object:
+    """Return a stored object as a read of the cache would: whether an apply was sent must not decide what can be read."""
+    if part.metadata_only:
+        return MetadataObject.of(part.kind.api_version, part.kind.kind, stored.metadata)
+    return stored if part.dropped is None else PartialObject(part.dropped.strip_data(stored.data), part.dropped)

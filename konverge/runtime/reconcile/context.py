@@ -16,6 +16,7 @@ import structlog
 
 from konverge.client.guarded import expected_version, object_changed
 from konverge.client.requests import Propagation
+from konverge.dropped import decode_stored
 from konverge.errors import Conflict, NotFound, UsageError
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
@@ -349,6 +350,8 @@ class Context(Generic[R_co]):
             cached = self._children.cached(key)
             if cached is None or cached.uid != uid:
                 return False
+            if self._services.partial:
+                self._children.refuse_dropped(key, {"status": status})
             metadata = {"name": name, "uid": uid, "resourceVersion": expected.resource_version}
             if namespace:
                 metadata["namespace"] = namespace
@@ -486,7 +489,7 @@ def _as_children(children: tuple[Child | Resource, ...]) -> tuple[Child, ...]:
 
 def _decode_like(object_: R, stored: Object) -> R:
     kind: Kind[R] = kind_of(object_)
-    return kind.decode(stored.data)
+    return kind.decode(stored.data) if stored.__class__ is Object else decode_stored(kind, stored)
 
 
 def _what(object_: Resource) -> str:

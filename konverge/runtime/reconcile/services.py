@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from konverge.client import Client, Fence
 from konverge.clock import wall_clock
-from konverge.informers import InformerSet
+from konverge.informers import InformerSet, Selection
 from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
@@ -106,6 +106,8 @@ class ReconcileServices:
     owned: frozenset[Kind[Any]]
     filtered: frozenset[Kind[Any]]
     """Owned kinds whose events enqueue nothing if they show only own applies."""
+    partial: Mapping[Kind[Any], Selection]
+    """The kinds whose cached objects are not the stored objects; nearly always empty."""
     statuses: Mapping[Kind[Any], str]
     """Field managers of other kinds whose status this controller writes too."""
     observer: FailureObserver | None = None

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, NoReturn, TypeVar, cast
 
 import msgspec
 
@@ -32,11 +32,11 @@ from konverge.conditions import (
     with_condition,
     write_conditions,
 )
-from konverge.errors import ConditionError
+from konverge.errors import ConditionError, MetadataOnly
 from konverge.fields import decode_fields, without_nulls
 from konverge.model import Model
 
-__all__ = ["Ours", "StatusEditor", "Transition", "transitions"]
+__all__ = ["Ours", "StatusEditor", "Transition", "UnreadStatus", "transitions"]
 
 St_co = TypeVar("St_co", covariant=True)
 
@@ -363,3 +363,22 @@ class StatusEditor(Generic[St_co]):
         if condition.last_transition_time is not None:
             return condition
         return condition.model_copy(update={"last_transition_time": rfc3339(self._now)})
+
+
+class UnreadStatus(StatusEditor[Any]):
+    """The status of an object of which only metadata is cached: nothing is written, and its use raises MetadataOnly."""
+
+    def __init__(self, what: str, *, now: datetime, strict: bool) -> None:
+        super().__init__(previous={}, draft=dict, generation=0, declared=None, now=now, strict=strict)
+        self.skipped = True
+        self._what = what
+
+    def _unread(self, *_: Any, **__: Any) -> NoReturn:
+        raise MetadataOnly(
+            f"ctx.status of {self._what} was used, but its controller caches only metadata, so the stored status is unknown: use "
+            "Controller.of, or write the status with ctx.patch(..., subresource='status')"
+        )
+
+    draft = property(_unread)
+    conditions = property(_unread)
+    find = set_condition = remove_condition = update = _unread

@@ -47,7 +47,8 @@ class ShardGate:
     def select(self, selection: Selection) -> Selection:
         """Return the objects that this replica may own; it caches only its own objects whole."""
         labels = (selection.labels, "" if self._sees_all else self._ownership.selector)
-        whole = self._ownership.is_mine if self._trims else selection.whole
+        trims = self._trims and not selection.metadata_only
+        whole = self._ownership.is_mine if trims else selection.whole
         return replace(selection, labels=",".join(filter(None, labels)), whole=whole)
 
     def concerns(self, metadata: Metadata) -> bool:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from konverge.client import WatchEvent
+from konverge.dropped import DroppedFields
 from konverge.errors import Expired, MetadataOnly, UsageError
 from konverge.fields import Owner
 from konverge.informers.decode import Decoder, Interner, strip
@@ -291,6 +292,21 @@ def test_an_object_whose_transform_fails_is_cached_untransformed(transform: Any)
     assert cached.data() == thing(spec={"password": "hunter2"})
     assert [why for why, _ in odd] == ["TransformFailed"]
     assert "hunter2" not in odd[0][1]
+
+
+def test_dropped_fields_reach_neither_the_body_nor_the_metadata() -> None:
+    dropped = DroppedFields.of(("spec.secret", "metadata.annotations['long/text']"), "a test")
+    decode, odd = decoder(Selection(THING, dropped=dropped), "ours")
+    metadata = {"annotations": {"long/text": "hunter2", "keep": "me"}, "managedFields": managed("ours")}
+    cached = only(decode.events([event("ADDED", thing(metadata=metadata, spec={"a": 1, "secret": "hunter2"}))]))
+    assert cached.data()["spec"] == {"a": 1}
+    assert b"hunter2" not in cached.body
+    assert cached.metadata.annotations == cached.data()["metadata"]["annotations"] == {"keep": "me"}
+    assert cached.owned == {Owner("ours", "Apply", ""): b'{"f:spec": {"f:ours": {}}}'}
+    assert not odd
+    nested = b"[" * 10_000 + b"]" * 10_000
+    raw = json.dumps(thing(spec={"secret": "hunter2"})).encode().replace(b'"spec"', b'"deep": ' + nested + b', "spec"')
+    assert only(decode.events([WatchEvent("ADDED", msgspec.Raw(raw))])).metadata.name == "a"
 
 
 def test_no_repr_shows_content() -> None:

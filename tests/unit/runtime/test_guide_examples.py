@@ -1,9 +1,12 @@
-"""The examples of the guides of the manager, of models, of scripts, and of moving from kopf pass as the guides show them."""
-"""The examples of the guides of reconcilers, of the manager, of scripts, and of moving from kopf pass as the guides show them."""
+"""The examples of the guides pass as the guides show them."""
 
 from __future__ import annotations
 
 from test_dump_database import test_a_database_that_is_up_is_dumped
+from test_fleet import (
+    test_a_fleet_keeps_its_token_and_counts_nodes_without_their_images,
+    test_each_isolated_namespace_has_a_policy,
+)
 from test_page import test_a_page_is_published_changed_and_withdrawn, test_nothing_of_kopf_stays
 from test_render import (
     test_a_paused_film_is_not_rendered_until_it_is_resumed,
@@ -16,6 +19,8 @@ from test_stock import test_the_page_shows_the_levels_of_the_warehouse
 __all__ = [
     "test_a_database_that_is_up_is_dumped",
     "test_a_paused_film_is_not_rendered_until_it_is_resumed",
+    "test_a_fleet_keeps_its_token_and_counts_nodes_without_their_images",
+    "test_each_isolated_namespace_has_a_policy",
     "test_a_page_is_published_changed_and_withdrawn",
     "test_a_report_is_ready_once_its_job_has_succeeded",
     "test_finished_pods_are_replaced",
