@@ -24,11 +24,12 @@ from konverge.runtime.controller.gate_host import GateHost
 from konverge.runtime.controller.listeners import Listeners
 from konverge.runtime.controller.metrics import ControllerMetrics, PrometheusQueue
 from konverge.runtime.controller.object_counts import OwnObjects, counts_of
-from konverge.runtime.controller.pipeline import ReconcilePipeline
+from konverge.runtime.controller.pipeline import ReconcilePipeline, Result
 from konverge.runtime.controller.precondition import Precondition
 from konverge.runtime.controller.services import services_of
 from konverge.runtime.controller.watches import ControllerWatches
 from konverge.runtime.controller.worker import KeyWorker
+from konverge.runtime.hooks.tap import Pipeline
 from konverge.runtime.observability.readiness import ControllerReport, State
 from konverge.runtime.reconcile.services import ManagerServices
 from konverge.tasks import wait_first
@@ -58,9 +59,16 @@ class ControllerRunner:
         )
         self._queue_metrics.open()
         self._watches = ControllerWatches(spec, services.informers, services.namespace, changed)
-        self.caches = Caches(spec.name, self._watches.informers, reorder=services.reorder)
+        tap, informers = services.tap, self._watches.informers
+        if tap is None:
+            self.caches = Caches(spec.name, informers, reorder=services.reorder)
+        else:
+            self.caches = tap.caches(spec.name, informers, reorder=services.reorder)
         self._services = services_of(spec, services, caches=self.caches, serves=self._watches.serves)
         self._pipeline = ReconcilePipeline(spec, self._services)
+        reconcile: Pipeline[Result] = self._pipeline.run
+        if tap is not None:
+            reconcile = tap.around(spec.name, self._services.owned, self.caches, reconcile)
         host = GateHost(
             spec,
             services,
@@ -91,7 +99,8 @@ class ControllerRunner:
             self.queue,
             watches=self._watches,
             events=self.events,
-            pipeline=self._pipeline,
+            barrier=self._pipeline.barrier,
+            reconcile=reconcile,
             gate=self._gate,
             metrics=self._metrics,
             reports=self._reports,

@@ -47,13 +47,6 @@ class Children:
         self._created: set[Key] = set()
         self._before: AbstractSet[Key] | None = None
 
-    def cached(self, key: Key) -> Cached | None:
-        """Return the cached object; None if it is absent or cached as metadata only."""
-        informer = self._services.caches.informer(key.kind)
-        if informer is None or informer.selection.metadata_only:
-            return None
-        return informer.store.get(key.namespace, key.name)
-
     async def identify(self, object_: Resource, subresource: str = "") -> tuple[Key, dict[str, Any], bool]:
         """Return key, intent and scope of an object, or of a subresource of one, that is to be applied."""
         kind = kind_of(object_)
@@ -90,7 +83,7 @@ class Children:
         metadata = intent["metadata"]
         references = [entry for entry in metadata.get("ownerReferences", ()) if entry.get("uid") != owner.uid]
         metadata["ownerReferences"] = [self._reference, *references]
-        cached = self.cached(key)
+        cached = self._services.caches.cached(key)
         if cached is None:
             self._refuse_unselected(key, metadata.get("labels") or {})
         if cached is None and self._would_see(key):
@@ -216,7 +209,7 @@ class Children:
         other = "" if subresource else self._services.claims.other(key, self._services.controller)
         if other and self._services.field_managers.get(other) == self._services.manager:
             self._refuse_second_writer(key)
-        return await self.send(key, intent, self.cached(key), on_conflict, subresource=subresource)
+        return await self.send(key, intent, self._services.caches.cached(key), on_conflict, subresource=subresource)
 
     async def send(
         self,
