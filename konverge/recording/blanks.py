@@ -24,7 +24,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-__all__ = ["MARK", "SHORTEST", "Blanks", "is_placeholder"]
+__all__ = ["MARK", "SHORTEST", "Blanks", "document_of", "is_placeholder"]
 
 MARK: Final = "(blanked "
 SHORTEST: Final = 6
@@ -108,7 +108,7 @@ class Blanks:
                 return raw
             self._active = present
             try:
-                return msgspec.json.encode(self.data(_decoded(raw), secret=secret))
+                return msgspec.json.encode(self.data(document_of(raw), secret=secret))
             finally:
                 self._active = None
 
@@ -188,7 +188,8 @@ def _is_json(raw: bytes) -> bool:
     return True
 
 
-def _decoded(raw: bytes) -> Any:
+def document_of(raw: bytes) -> Any:
+    """Return the content of a body, whatever its type: JSON, the YAML of an apply, or a text."""
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

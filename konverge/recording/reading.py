@@ -82,13 +82,13 @@ def read_lines(lines: Iterable[bytes], name: str) -> Recording:
 def read_recording(path: Path) -> Recording:
     """Return the recording of a file and of its older file, if both are of one process. Raises UsageError."""
     try:
-        present = read_lines(path.read_bytes().splitlines(keepends=True), str(path))
+        present = read_lines(path.read_bytes().splitlines(), str(path))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
     before = older(path)
     if not before.is_file():
         return present
-    past = read_lines(before.read_bytes().splitlines(keepends=True), str(before))
+    past = read_lines(before.read_bytes().splitlines(), str(before))
     if (past.header.host, past.header.pid) != (present.header.host, present.header.pid):
         return present
     return Recording(

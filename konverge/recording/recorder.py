@@ -27,6 +27,7 @@ from konverge.recording.entries import (
     Exchange,
     Header,
     KeyName,
+    Line,
     OwnedFields,
     RecordedEvent,
     RecordedReconcile,
@@ -49,10 +50,15 @@ if TYPE_CHECKING:
 __all__ = ["Recorder", "Sink"]
 
 E = TypeVar("E", bound=Ended)
-_LINE: Final = msgspec.json.Encoder().encode
+_JSON_OF: Final = msgspec.json.Encoder().encode
 _MOST_SERVED: Final = 1 << 20
 """Bytes of one discovery or schema document that is recorded."""
 _EVENT_GROUPS: Final = ("/apis/events.k8s.io/", "/api/v1/namespaces/")
+
+
+def _line(entry: Line) -> bytes:
+    """Return the line of an entry; bodies of the API server may hold line ends between their parts."""
+    return _JSON_OF(entry).translate(None, b"\r\n") + b"\n"
 
 
 class Sink(Protocol):
@@ -126,7 +132,7 @@ class Recorder:
             pid=os.getpid(),
             started=rfc3339_micro(wall_clock()),
         )
-        return [_LINE(header) + b"\n", *self._served.values()]
+        return [_line(header), *self._served.values()]
 
     # --- the tap -------------------------------------------------------------------------------------------------------------
 
@@ -186,9 +192,9 @@ class Recorder:
 
         def shorter(size: int) -> bytes:
             recorded.reads, recorded.exchanges, recorded.object, recorded.dropped = (), (), "", size
-            return _LINE(recorded) + b"\n"
+            return _line(recorded)
 
-        self._sink.write(entry.documents, _LINE(recorded) + b"\n", shorter)
+        self._sink.write(entry.documents, _line(recorded), shorter)
 
     def _note_read(self, kind: Kind[Any], operation: str, argument: str, objects: Iterable[Cached]) -> None:
         entry = self._current.get()
@@ -204,14 +210,14 @@ class Recorder:
         if cached.body:
             body = self._blanks.body(cached.body, secret=_is_secret(kind))
         else:
-            body = _LINE({"metadata": self._blanks.data(cached.data()["metadata"], secret=_is_secret(kind))})
+            body = _JSON_OF({"metadata": self._blanks.data(cached.data()["metadata"], secret=_is_secret(kind))})
         owned = tuple(OwnedFields(*owner, msgspec.Raw(fields)) for owner, fields in (cached.owned or {}).items())
         return self._keep(entry, body, owned)
 
     def _keep(self, entry: _Entry, body: bytes, owned: tuple[OwnedFields, ...] = ()) -> str:
         name = self._blanks.digest(b"\0".join((body, *(bytes(each.fields) for each in owned))))
         if name not in entry.documents:
-            entry.documents[name] = _LINE(Document(id=name, body=msgspec.Raw(body), owned=owned)) + b"\n"
+            entry.documents[name] = _line(Document(id=name, body=msgspec.Raw(body), owned=owned))
         return name
 
     def _note_request(self, request: Request) -> Responded:
@@ -250,7 +256,7 @@ class Recorder:
         if response is None or response.status != 200 or len(response.body) > _MOST_SERVED:
             return
         if request.path not in self._served and response.body.startswith(b"{"):
-            line = _LINE(Served(path=request.path, body=msgspec.Raw(response.body))) + b"\n"
+            line = _line(Served(path=request.path, body=msgspec.Raw(response.body)))
             self._served[request.path] = line
             self._sink.write({}, line, lambda _size: b"")
 
@@ -270,7 +276,7 @@ class Recorder:
             reason=str(event.get("reason", "")),
             note=str(event.get("note", "")),
         )
-        line = _LINE(recorded) + b"\n"
+        line = _line(recorded)
         self._sink.write({}, line, lambda _size: b"")
 
 

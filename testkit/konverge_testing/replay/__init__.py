@@ -1,0 +1,1 @@
+"""`konverge replay`: a recorded reconcile, run again."""
