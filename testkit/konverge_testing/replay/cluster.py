@@ -111,8 +111,14 @@ class Sent:
     path: str
     body: Any
     recorded: Exchange | None
-    changes: bool = True
-    """Whether a write changes the object as it was read; a write that changes nothing is one that the runtime may have skipped."""
+    before: Document | None = None
+    after: Document | None = None
+    """The object before and after a write that the record lacks."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether a write that the record lacks changes the object; the runtime of the record may have skipped a write that does not."""
+        return self.before is None or _content(self.before) != _content(self.after)
 
 
 class RecordedCluster:
@@ -123,7 +129,7 @@ class RecordedCluster:
         self.left = list(reconcile.exchanges)
         """The recorded requests that were not repeated."""
         self.began = 0.0
-        """The time of the loop at which the reconcile began."""
+        """The start of the reconcile, by the time of the loop."""
         self._recording = recording
         self._objects: dict[ObjectId, Document | None] = {**objects_of(recording, reconcile)}
         self._inside = inside
@@ -163,19 +169,19 @@ class RecordedCluster:
         if exchange is not None:
             self.left.remove(exchange)
         body = None if not request.body else document_of(request.body)
-        changes = True
+        before = self._objects.get(target.object_id)
         try:
             if exchange is not None:
                 return await self._repeat(exchange, target)
             if not request.writes:
                 return self._read(request, target)
-            response, changes = self._write(request, target)
-            return response
+            return self._write(request, target)
         finally:
-            self.sent.append(Sent(request.method, request.path, body, exchange, changes))
+            after = self._objects.get(target.object_id)
+            self.sent.append(Sent(request.method, request.path, body, exchange, before, after))
 
     async def _repeat(self, exchange: Exchange, target: RequestTarget) -> Response:
-        """Return the recorded response at the recorded time; raises Unreachable if no response came."""
+        """Return the recorded response at the recorded time; raises Unreachable if the record has no response."""
         cancelled = exchange.error.startswith("CancelledError")
         elapsed = asyncio.get_running_loop().time() - self.began
         await asyncio.sleep(_LONG if cancelled else max(0.0, exchange.at + exchange.seconds - elapsed))
@@ -203,30 +209,28 @@ class RecordedCluster:
         head = {"apiVersion": target.api_version, "kind": f"{kind}List", "metadata": {"resourceVersion": str(version)}}
         return answer({**head, "items": items})
 
-    def _write(self, request: Request, target: RequestTarget) -> tuple[Response, bool]:
-        """Return the response to a write that the record lacks, and whether it changes an object."""
+    def _write(self, request: Request, target: RequestTarget) -> Response:
+        """Return the response to a write that the record lacks."""
         if request.method == "POST" and not target.name:
             target = target._replace(name=(body_of(request).get("metadata") or {}).get("name") or "unnamed")
         before = self._objects.get(target.object_id)
         write = write_of(request, target, next(self._numbers))
         planned = PlannedObject(target.object_id, before, origin=before, current=before)
         if (failure := precondition_failure(write, planned)) is not None:
-            return failure, True
+            return failure
         if write.verb in {"delete", "evict"}:
             self._objects[target.object_id] = None
-            return deleted(target.object_id, before or {"metadata": {}}), True
+            return deleted(target.object_id, before or {"metadata": {}})
         if write.verb == "call":
-            return answer({}), True
+            return answer({})
         step = step_of(write, planned, None)
         if isinstance(step, Response):
-            return step, True
+            return step
         after = step(before or {})
         after = {**after, "metadata": {**after.get("metadata", {}), **_identity(before, target)}}
         if "dryRun" not in dict(request.params):
             self._objects[target.object_id] = after
-        return answer(in_form_of(after, request, target), 201 if before is None else 200), _content(after) != _content(
-            before
-        )
+        return answer(in_form_of(after, request, target), 201 if before is None else 200)
 
 
 def _identity(before: Document | None, target: RequestTarget) -> dict[str, str]:

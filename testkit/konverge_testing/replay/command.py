@@ -71,8 +71,8 @@ def replay_command(
     """Run a recorded reconcile again, in virtual time, without a cluster.
 
     RECORDING is a file that KONVERGE_RECORD=FILE wrote. Without a choice the last reconcile that failed is replayed, else the last. Without
-    MODULE:BUILD the controllers are those of the installed families. Reads and responses are the recorded ones; the result shows the writes
-    that differ from the recorded ones.
+    MODULE:BUILD the controllers of the installed families run. Reads and responses are as recorded; the result shows the writes that
+    differ from the record.
     """
     from konverge.recording import read_recording
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from konverge.planning.documents import Difference, differences
+from konverge.planning.report import decided_part
 from konverge.planning.targets import target_of
 from konverge.planning.text import field_text
 from konverge.recording import Exchange, RecordedReconcile, Recording
 from konverge.recording.blanks import is_placeholder
+from konverge_testing.replay.cluster import Sent
 from konverge_testing.replay.runs import Replayed
 
 __all__ = ["Divergence", "ReplayReport", "compare", "text_of"]
@@ -101,7 +103,7 @@ def _divergences(recording: Recording, replayed: Replayed) -> Iterator[Divergenc
             continue
         where: dict[str, Any] = {"method": sent.method, "path": sent.path, "position": position}
         if sent.recorded is None:
-            yield Divergence(what="new", fields=tuple(differences({}, sent.body)), **where)
+            yield Divergence(what="new", fields=tuple(_changed_fields(sent)), **where)
             continue
         before = recording.data(sent.recorded.body)
         fields = tuple(differences(before, _with_placeholders(before, sent.body)))
@@ -112,6 +114,13 @@ def _divergences(recording: Recording, replayed: Replayed) -> Iterator[Divergenc
         body = recording.data(exchange.body)
         fields = tuple(differences(body, {})) if isinstance(body, dict) else ()
         yield Divergence(what="absent", method=exchange.method, path=exchange.path, position=last, fields=fields)
+
+
+def _changed_fields(sent: Sent) -> Iterator[Difference]:
+    """Yield the changes of the object by a write that the record lacks; for an object that was not read, the sent fields."""
+    if sent.before is None and sent.after is None:
+        return differences({}, sent.body)
+    return differences(decided_part(sent.before), decided_part(sent.after))
 
 
 def _writes(exchanges: Iterable[Exchange]) -> Iterator[Exchange]:

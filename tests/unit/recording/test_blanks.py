@@ -1,4 +1,4 @@
-"""Placeholders of secret values: where they are put, and what they keep."""
+"""Placeholders of secret values: their places, and their equality."""
 
 from __future__ import annotations
 
@@ -88,5 +88,5 @@ def test_other_values_are_recorded_as_they_are(document: Any) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"not json: [", b"\xff\xfe", b"a: 1"], ids=str)
-def test_a_body_that_is_no_json_becomes_json(raw: bytes) -> None:
+def test_a_body_of_another_type_becomes_json(raw: bytes) -> None:
     json.loads(Blanks(b"key").body(raw))

@@ -99,7 +99,7 @@ def test_the_file_of_an_earlier_process_is_kept_and_not_joined(tmp_path: Path) -
     ],
     ids=["empty", "no header", "later version", "broken middle"],
 )
-def test_a_file_that_is_no_recording_is_an_error(tmp_path: Path, content: bytes, match: str) -> None:
+def test_another_file_than_a_recording_is_an_error(tmp_path: Path, content: bytes, match: str) -> None:
     path = tmp_path / "tape"
     path.write_bytes(content)
     with pytest.raises(UsageError, match=match):

@@ -1,4 +1,4 @@
-"""What a recording has of each reconcile, on the in-memory server."""
+"""The content of a recorded reconcile, on the in-memory server."""
 
 from __future__ import annotations
 
