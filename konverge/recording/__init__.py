@@ -3,7 +3,7 @@
     recorder.py     the tap of a manager: collects each reconcile
     caches.py       records the reads of caches; transport.py: the requests
     blanks.py       replaces secret values
-    entries.py      the lines of the file; ring.py: the file; reading.py: reads it
+    entries.py      the lines of the file; files.py: the file; reading.py: reads it
 
 Guarantees: a recording fails no reconcile. Values of Secrets are blanked, and equal values are equal in the file. A manager without a
 recording runs no code of this package.
@@ -19,15 +19,15 @@ from konverge.errors import UsageError
 from konverge.recording.entries import (
     CacheRead,
     Document,
+    EventLine,
     Exchange,
     Header,
     KeyName,
-    RecordedEvent,
     RecordedReconcile,
 )
+from konverge.recording.files import LogFiles, path_of
 from konverge.recording.reading import Recording, read_lines, read_recording
 from konverge.recording.recorder import Recorder
-from konverge.recording.ring import Ring, path_of
 
 if TYPE_CHECKING:
     from konverge.runtime import Manager
@@ -38,7 +38,7 @@ __all__ = [
     "Exchange",
     "Header",
     "KeyName",
-    "RecordedEvent",
+    "EventLine",
     "RecordedReconcile",
     "Recorder",
     "Recording",
@@ -61,4 +61,4 @@ def record(manager: Manager, file: str, *, size: int = SIZE) -> None:
     if manager.tap is not None:
         raise UsageError(f"manager {manager.name!r} is recorded already")
     path = path_of(file)
-    manager.tap = Recorder(manager.name, lambda head: Ring(path, size, head), namespace=manager.settings.namespace)
+    manager.tap = Recorder(manager.name, lambda head: LogFiles(path, size, head), namespace=manager.settings.namespace)

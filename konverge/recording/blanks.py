@@ -91,7 +91,11 @@ class Blanks:
             del self._known[oldest], self._escaped[oldest]
 
     def text(self, text: str) -> str:
-        """Return a text without known secret values."""
+        """Return a text without known secret values, and without halves of surrogate pairs, which no JSON holds."""
+        with self._lock:
+            return self._without(text).encode(errors="replace").decode()
+
+    def _without(self, text: str) -> str:
         forms = [form for form in (self._known if self._active is None else self._active) if form in text]
         for form in sorted(forms, key=len, reverse=True):
             text = text.replace(form, self._known.get(form, MARK + "value)"))
@@ -115,7 +119,7 @@ class Blanks:
     def data(self, value: Any, *, secret: bool = False) -> Any:
         """Return a document without secret values."""
         if isinstance(value, str):
-            return self.text(value)
+            return self._without(value)
         if isinstance(value, list):
             return [
                 self._operation(item) if secret and _is_operation(item) else self.data(item, secret=secret)

@@ -25,7 +25,7 @@ __all__ = [
     "KeyName",
     "Line",
     "OwnedFields",
-    "RecordedEvent",
+    "EventLine",
     "RecordedReconcile",
     "Served",
 ]
@@ -151,7 +151,7 @@ class RecordedReconcile(msgspec.Struct, kw_only=True, tag="reconcile", tag_field
         return bool(self.traceback)
 
 
-class RecordedEvent(msgspec.Struct, kw_only=True, tag="event", tag_field="line"):
+class EventLine(msgspec.Struct, kw_only=True, tag="event", tag_field="line"):
     """One Kubernetes Event, sent after the reconcile that recorded it."""
 
     at: str
@@ -161,4 +161,4 @@ class RecordedEvent(msgspec.Struct, kw_only=True, tag="event", tag_field="line")
     note: str
 
 
-Line: TypeAlias = Header | Served | Document | RecordedReconcile | RecordedEvent
+Line: TypeAlias = Header | Served | Document | RecordedReconcile | EventLine

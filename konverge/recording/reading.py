@@ -13,17 +13,17 @@ from konverge.errors import UsageError
 from konverge.recording.entries import (
     VERSION,
     Document,
+    EventLine,
     Header,
     Line,
-    RecordedEvent,
     RecordedReconcile,
     Served,
 )
-from konverge.recording.ring import older
+from konverge.recording.files import older
 
 __all__ = ["Recording", "read_lines", "read_recording"]
 
-_DECODE: Final = msgspec.json.Decoder(Header | Served | Document | RecordedReconcile | RecordedEvent).decode
+_DECODE: Final = msgspec.json.Decoder(Header | Served | Document | RecordedReconcile | EventLine).decode
 
 
 class _Version(msgspec.Struct):
@@ -38,7 +38,7 @@ class Recording:
     served: dict[str, bytes] = field(default_factory=dict)
     documents: dict[str, Document] = field(default_factory=dict)
     reconciles: list[RecordedReconcile] = field(default_factory=list)
-    events: list[RecordedEvent] = field(default_factory=list)
+    events: list[EventLine] = field(default_factory=list)
 
     def data(self, document: str) -> Any:
         """Return the content of a document as new data, None for an empty body."""
@@ -70,7 +70,7 @@ def read_lines(lines: Iterable[bytes], name: str) -> Recording:
                 recording.documents[entry.id] = entry
             case RecordedReconcile():
                 recording.reconciles.append(entry)
-            case RecordedEvent():
+            case EventLine():
                 recording.events.append(entry)
     if recording is None:
         raise UsageError(

@@ -17,6 +17,7 @@ import msgspec
 
 from konverge.clock import rfc3339_micro, wall_clock
 from konverge.errors import RetryAfter, stack_of
+from konverge.logs import get_logger
 from konverge.outcome import RequeueAfter
 from konverge.recording.blanks import Blanks
 from konverge.recording.caches import RecordedCaches
@@ -24,17 +25,17 @@ from konverge.recording.entries import (
     VERSION,
     CacheRead,
     Document,
+    EventLine,
     Exchange,
     Header,
     KeyName,
     Line,
     OwnedFields,
-    RecordedEvent,
     RecordedReconcile,
     Served,
 )
 from konverge.recording.transport import recorded_transport
-from konverge.runtime.hooks.tap import Ended, Pipeline
+from konverge.runtime.hooks.tap import Pipeline, ReconcileEnd
 
 if TYPE_CHECKING:
     from konverge.client import ClientConfig
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Recorder", "Sink"]
 
-E = TypeVar("E", bound=Ended)
+E = TypeVar("E", bound=ReconcileEnd)
 _JSON_OF: Final = msgspec.json.Encoder().encode
 _MOST_SERVED: Final = 1 << 20
 """Bytes of one discovery or schema document that is recorded."""
@@ -59,6 +60,15 @@ _EVENT_GROUPS: Final = ("/apis/events.k8s.io/", "/api/v1/namespaces/")
 def _line(entry: Line) -> bytes:
     """Return the line of an entry; bodies of the API server may hold line ends between their parts."""
     return _JSON_OF(entry).translate(None, b"\r\n") + b"\n"
+
+
+@contextmanager
+def _contained() -> Iterator[None]:
+    """Log an exception of the recording: it fails no reconcile."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001  # containment: the recorded program goes on
+        get_logger("konverge.recording").error("a part of a reconcile is not recorded", stack=stack_of(error))
 
 
 class Sink(Protocol):
@@ -157,27 +167,31 @@ class Recorder:
         async def recorded(key: Key, cached: Cached, reasons: tuple[str, ...], log: Any, epoch: int = 0) -> E:
             self._count += 1
             entry = _Entry(controller, key, reasons, self._count)
-            entry.recorded.object = self._cached(entry, key.kind, cached)
-            # The runtime finds the children of the object by itself, to delete those that are not wanted any more.
-            for kind in owned:
-                if (informer := caches.informer(kind)) is not None:
-                    self._read(
-                        entry, kind, "index", f"owner={cached.uid}", informer.store.by_index("owner", cached.uid)
-                    )
+            with _contained():
+                self._begin(entry, key, cached, owned, caches)
             token = self._current.set(entry)
             try:
                 result = await run(key, cached, reasons, log, epoch)
             except BaseException as error:
-                self._end(entry, error)
+                with _contained():
+                    self._end(entry, error)
                 raise
             finally:
                 self._current.reset(token)
-            self._end(entry, result.ended, writes=tuple(result.trace.writes), skipped=result.trace.skipped)
+            with _contained():
+                self._end(entry, result.ended, writes=tuple(result.trace.writes), skipped=result.trace.skipped)
             return result
 
         return recorded
 
     # --- what is recorded ----------------------------------------------------------------------------------------------------
+
+    def _begin(self, entry: _Entry, key: Key, cached: Cached, owned: AbstractSet[Kind[Any]], caches: Caches) -> None:
+        """Record the object, and its children: the runtime finds them by itself, to delete those that are not wanted any more."""
+        entry.recorded.object = self._cached(entry, key.kind, cached)
+        for kind in owned:
+            if (informer := caches.informer(kind)) is not None:
+                self._read(entry, kind, "index", f"owner={cached.uid}", informer.store.by_index("owner", cached.uid))
 
     def _end(self, entry: _Entry, ended: Any, *, writes: tuple[str, ...] = (), skipped: int = 0) -> None:
         """Write a reconcile that has ended."""
@@ -199,7 +213,8 @@ class Recorder:
     def _note_read(self, kind: Kind[Any], operation: str, argument: str, objects: Iterable[Cached]) -> None:
         entry = self._current.get()
         if entry is not None:
-            self._read(entry, kind, operation, argument, objects)
+            with _contained():
+                self._read(entry, kind, operation, argument, objects)
 
     def _read(self, entry: _Entry, kind: Kind[Any], operation: str, argument: str, objects: Iterable[Cached]) -> None:
         documents = tuple(self._cached(entry, kind, cached) for cached in objects)
@@ -231,9 +246,10 @@ class Recorder:
             path=request.path,
             params=tuple((name, self._blanks.text(value)) for name, value in request.params),
             content_type=request.content_type,
-            body=self._body(entry, request.path, request.body),
             at=entry.seconds,
         )
+        with _contained():
+            exchange.body = self._body(entry, request.path, request.body)
         entry.exchanges.append(exchange)
 
         def responded(response: Response | None, error: BaseException | None = None) -> None:
@@ -243,7 +259,8 @@ class Recorder:
                 return
             exchange.status, exchange.response_type = response.status, response.content_type
             exchange.retry_after = response.retry_after
-            exchange.response = self._body(entry, request.path, response.body)
+            with _contained():
+                exchange.response = self._body(entry, request.path, response.body)
 
         return responded
 
@@ -266,10 +283,14 @@ class Recorder:
             return
         if not request.path.endswith("/events"):
             return
-        event = self._blanks.data(msgspec.json.decode(request.body))
+        with _contained():
+            self._event(request.body)
+
+    def _event(self, body: bytes) -> None:
+        event = self._blanks.data(msgspec.json.decode(body))
         about = event.get("regarding") or {}
         path = "/".join(filter(None, (about.get("namespace"), about.get("name"))))
-        recorded = RecordedEvent(
+        recorded = EventLine(
             at=rfc3339_micro(wall_clock()),
             about=f"{about.get('kind', '')} {path}",
             type=str(event.get("type", "")),

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from konverge.runtime.cache.narrowed import Narrowed
     from konverge.runtime.cache.readers import Caches, Reorder
 
-__all__ = ["Ended", "Pipeline", "Tap"]
+__all__ = ["ReconcileEnd", "Pipeline", "Tap"]
 
 
-class Ended(Protocol):
+class ReconcileEnd(Protocol):
     """The end of a reconcile."""
 
     @property
@@ -35,7 +35,7 @@ class Ended(Protocol):
         """The writes of the reconcile (`konverge.runtime.reconcile.trace`)."""
 
 
-E = TypeVar("E", bound=Ended)
+E = TypeVar("E", bound=ReconcileEnd)
 Pipeline: TypeAlias = Callable[[Key, Cached, tuple[str, ...], Any, int], Awaitable[E]]
 """Reconciles a cached object, for these reasons, with this log and epoch."""
 

@@ -158,29 +158,26 @@ class RecordedCluster:
     async def send(self, request: Request) -> Response:
         """Return the response of the record, or the nearest response if the record has none."""
         target = target_of(request.path)
-        if target is None:
-            body = self._recording.served.get(request.path)
-            return Response(404, b"{}", JSON) if body is None else Response(200, body, JSON)
         if not self._inside():
-            return self._read(request, target) if not request.writes else answer({"metadata": {}})
+            return answer({"metadata": {}}) if request.writes else self._read(request, target)
         exchange = next(
             (each for each in self.left if (each.method, each.path) == (request.method, request.path)), None
         )
         if exchange is not None:
             self.left.remove(exchange)
         body = None if not request.body else document_of(request.body)
-        before = self._objects.get(target.object_id)
+        before = None if target is None else self._objects.get(target.object_id)
         try:
             if exchange is not None:
                 return await self._repeat(exchange, target)
-            if not request.writes:
+            if target is None or not request.writes:
                 return self._read(request, target)
             return self._write(request, target)
         finally:
-            after = self._objects.get(target.object_id)
+            after = None if target is None else self._objects.get(target.object_id)
             self.sent.append(Sent(request.method, request.path, body, exchange, before, after))
 
-    async def _repeat(self, exchange: Exchange, target: RequestTarget) -> Response:
+    async def _repeat(self, exchange: Exchange, target: RequestTarget | None) -> Response:
         """Return the recorded response at the recorded time; raises Unreachable if the record has no response."""
         cancelled = exchange.error.startswith("CancelledError")
         elapsed = asyncio.get_running_loop().time() - self.began
@@ -188,12 +185,15 @@ class RecordedCluster:
         if not exchange.status:
             raise Unreachable(exchange.error, maybe_done=exchange.writes)
         data = self._recording.data(exchange.response)
-        if exchange.writes and 200 <= exchange.status < 300 and isinstance(data, dict) and target.name:
+        if exchange.writes and 200 <= exchange.status < 300 and isinstance(data, dict) and target and target.name:
             self._objects[target.object_id] = data if "name" in data.get("metadata", {}) else None
         body = data.encode() if isinstance(data, str) else b"" if data is None else msgspec.json.encode(data)
         return Response(exchange.status, body, exchange.response_type or JSON, exchange.retry_after)
 
-    def _read(self, request: Request, target: RequestTarget) -> Response:
+    def _read(self, request: Request, target: RequestTarget | None) -> Response:
+        if target is None:
+            body = self._recording.served.get(request.path)
+            return Response(404, b"{}", JSON) if body is None else Response(200, body, JSON)
         if target.name:
             document = self._objects.get(target.object_id)
             return not_found(target.object_id) if document is None else answer(in_form_of(document, request, target))

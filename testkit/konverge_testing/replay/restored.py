@@ -1,11 +1,11 @@
 """The recorded state of a cluster in a lab: what a test of `konverge replay --as-test` works with.
 
 Guarantees: objects keep their names, namespaces, labels, finalizers and status. Owner references name the uids of the restored objects.
-Timestamps move by the time between the record and the lab. The status of the operator's kind, and its children, are applied by the
-operator's field manager, as in the record.
+Timestamps move by the time between the record and the lab. The status of the operator's kind is applied by the operator's field manager.
 
 Caveats: a kind that neither the server nor the build defines gets a definition without a schema. An owner reference to an object that is
-not in the record is left out, or the garbage collector would delete the object. creationTimestamp is the lab's.
+not in the record is left out, or the garbage collector would delete the object. creationTimestamp is the lab's. Everything but that
+status belongs to the test's field manager, so a field that the operator no longer applies stays.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import yaml
 from konverge.client import Client
 from konverge.clock import from_rfc3339, rfc3339, rfc3339_micro, wall_clock
 from konverge.crds import crd_manifests
-from konverge.errors import NotFound
+from konverge.errors import AlreadyExists, NotFound
 from konverge.keys import Key
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
@@ -61,7 +61,7 @@ class Restored:
         self._namespace = namespace
         self._later = wall_clock() - from_rfc3339(began)
         self._uids: dict[str, str] = {}
-        self._owned_by: set[tuple[str, str]] = set()
+        self._own_kinds: set[tuple[str, str]] = set()
 
     @classmethod
     async def begin(
@@ -83,7 +83,7 @@ class Restored:
         declared = Manager(operator)
         build(declared)
         await install_crds(lab.client, crd_manifests(models_of(declared, ())))
-        restored._owned_by = {(spec.kind.api_version, spec.kind.kind) for spec in declared.controllers}
+        restored._own_kinds = {(spec.kind.api_version, spec.kind.kind) for spec in declared.controllers}
         foreign = defaultdict[tuple[str, str, bool], list[tuple[str, str]]](list)
         for (api_version, name), (plural, namespaced) in kinds.items():
             if not await is_served(kind(api_version, name), lab.client, None):
@@ -117,18 +117,15 @@ class Restored:
     async def _create(self, document: dict[str, Any]) -> None:
         recorded, what = document["metadata"], kind(document["apiVersion"], document["kind"])
         owners = [each for each in _owners(document) if each["uid"] in self._uids]
-        is_child = any(
-            each.get("controller") and (each["apiVersion"], each["kind"]) in self._owned_by for each in owners
-        )
         body = self._placed({name: part for name, part in document.items() if name != "status"})
         body["metadata"] = {name: part for name, part in body["metadata"].items() if name not in SERVERS}
         if "ownerReferences" in body["metadata"]:
             body["metadata"]["ownerReferences"] = self._placed(owners)
-        stored = (
-            await self._client.apply(what, body, manager=self._operator, force=True)
-            if is_child
-            else await self._client.create(Object(body))
-        )
+        try:
+            stored = await self._client.create(Object(body))
+        except AlreadyExists:  # a namespace, or what the server's controllers create in it
+            name, namespace = body["metadata"]["name"], body["metadata"].get("namespace", "")
+            stored = await self._client.patch(what, name, namespace, patch=body, style="merge")
         self._uids[recorded.get("uid", "")] = stored.metadata.uid
         if document.get("status"):
             await self._set_status(what, stored, self._placed(document["status"]))
@@ -136,7 +133,7 @@ class Restored:
             await self._client.delete(what, stored.name, stored.namespace)
 
     async def _set_status(self, what: Kind[Object], stored: Object, status: dict[str, Any]) -> None:
-        if (what.api_version, what.kind) not in self._owned_by:
+        if (what.api_version, what.kind) not in self._own_kinds:
             await self._patch(what, stored.namespace, stored.name, {"status": status}, "status")
             return
         metadata = {"name": stored.name, **({"namespace": stored.namespace} if stored.namespace else {})}

@@ -22,7 +22,7 @@ from konverge.recording import CacheRead, RecordedReconcile, Recording
 from konverge.recording.caches import RecordedCaches
 from konverge.runtime import Controller, Manager, ManagerSettings
 from konverge.runtime.hooks.object_gate import Admission, GatedController
-from konverge.runtime.hooks.tap import Ended, Pipeline
+from konverge.runtime.hooks.tap import Pipeline, ReconcileEnd
 from konverge_testing.loop import CLOCK_ERROR, EPOCH
 from konverge_testing.replay.cluster import RecordedCluster, Sent
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Replayed", "replay"]
 
-E = TypeVar("E", bound=Ended)
+E = TypeVar("E", bound=ReconcileEnd)
 _READY: Final = 60.0
 """Virtual seconds until the controller must be ready."""
 _LIMIT: Final = 3600.0

@@ -48,7 +48,11 @@ def story_of(recording: Recording, reconcile: RecordedReconcile) -> Story:
     # A child that the first reconcile creates is the operator's to create.
     before, changes = tuple(known.values()), list[Change]()
     for earlier, later in pairwise(chain):
-        known.update(_written(recording, earlier))
+        for object_id, written in _written(recording, earlier):
+            if written is None:
+                known.pop(object_id, None)
+            else:
+                known[object_id] = written
         seen = objects_of(recording, later)
         for object_id, document in seen.items():
             changes += _changes(known.get(object_id), document)
@@ -66,18 +70,20 @@ def _chain(recording: Recording, reconcile: RecordedReconcile) -> list[RecordedR
         and each.number <= reconcile.number
         and not each.dropped
     ]
-    successes = [position for position, each in enumerate(chain[:-1]) if not each.failed]
+    successes = [
+        position for position, each in enumerate(chain[:-1]) if not each.failed and each.outcome != "Cancelled"
+    ]
     return chain[successes[-1] if successes else -1 :] if reconcile.failed else chain[-2:]
 
 
-def _written(recording: Recording, reconcile: RecordedReconcile) -> Iterator[tuple[ObjectId, Document]]:
-    """Yield each object that the operator wrote, as the server returned it."""
+def _written(recording: Recording, reconcile: RecordedReconcile) -> Iterator[tuple[ObjectId, Document | None]]:
+    """Yield each object that the operator wrote, as the server returned it, None for a deleted object."""
     for exchange in reconcile.exchanges:
         target = target_of(exchange.path)
         data = recording.data(exchange.response)
         wrote = exchange.writes and 200 <= exchange.status < 300 and target is not None and bool(target.name)
-        if wrote and target is not None and isinstance(data, dict) and "name" in data.get("metadata", {}):
-            yield target.object_id, data
+        if wrote and target is not None and isinstance(data, dict):
+            yield target.object_id, data if "name" in data.get("metadata", {}) else None
 
 
 def _absent(reconcile: RecordedReconcile, known: dict[ObjectId, Document]) -> list[ObjectId]:

@@ -12,7 +12,7 @@ import pytest
 from konverge.errors import ConfigError, UsageError
 from konverge.recording import read_lines, read_recording
 from konverge.recording.entries import VERSION, Document, Header, KeyName, RecordedReconcile
-from konverge.recording.ring import LEAST, Ring, older, path_of
+from konverge.recording.files import LEAST, LogFiles, older, path_of
 
 KEY = KeyName("v1", "ConfigMap", "web", "a")
 
@@ -42,8 +42,8 @@ def document(name: str, size: int) -> bytes:
     return msgspec.json.encode(Document(id=name, body=msgspec.Raw(msgspec.json.encode("x" * size)))) + b"\n"
 
 
-def ring(path: Path, size: int = LEAST) -> Ring:
-    opened = Ring(path, size, lambda: [head()])
+def ring(path: Path, size: int = LEAST) -> LogFiles:
+    opened = LogFiles(path, size, lambda: [head()])
     opened.open()
     return opened
 

@@ -44,7 +44,7 @@ async def test_the_setting_records_an_operator_until_it_stops(lab: Lab, tmp_path
     ]
 
 
-async def test_a_file_that_cannot_be_written_is_a_fatal_error_at_the_start(lab: Lab, tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_written_ends_the_start(lab: Lab, tmp_path: Path) -> None:
     operator = Operator(name="labels", build=build, settings=settings(str(tmp_path / "absent" / "tape")))
     with pytest.raises(ConfigError, match="cannot record to"):
         await operate(operator, asyncio.Event(), config=lab.server.config())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from widgets import CONFIG_MAP, SECRET, By, Widget, part, widget
 
 import konverge as kv
 from konverge.recording import RecordedReconcile, Recording
+from konverge.recording.blanks import Blanks
 from konverge_testing import Lab
 
 PASSWORD = "correct horse battery"  # what a Secret holds
@@ -102,3 +104,42 @@ async def test_own_fields_of_a_cached_child_are_recorded(lab: Lab, file: Path) -
     recording = await recorded(lab, file)
     (child,) = next(read.documents for read in last(recording).reads if read.operation == "write")
     assert [owner.manager for owner in recording.documents[child].owned] == ["taped"]
+
+
+def nested(depth: int) -> Any:
+    return {} if not depth else {"in": nested(depth - 1)}
+
+
+async def half_a_pair(_found: Widget, _ctx: kv.Context[Widget]) -> kv.Outcome:
+    raise ValueError("half of a pair: \ud83d")
+
+
+async def deep(found: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+    text = json.dumps({"kind": "Secret", "data": nested(60)})
+    await ctx.client.raw("POST", f"/api/v1/namespaces/{found.namespace}/configmaps", body=text.encode() * 2)
+    return kv.Done()
+
+
+@pytest.mark.parametrize(("reconcile", "error"), [(half_a_pair, ValueError), (deep, kv.ApiError)], ids=str)
+async def test_an_odd_value_is_recorded_without_harm(
+    lab: Lab, file: Path, reconcile: Any, error: type[Exception]
+) -> None:
+    lab.expects(error)
+    tape = await taped(lab, file, EVERYTHING.reconciled_by(By(reconcile)))
+    await lab.create(widget())
+    await lab.settled()
+    await lab.stop()
+    assert issubclass(error, ValueError) == (last(tape.read()).outcome == "ValueError")
+    assert last(tape.read()).failed
+
+
+async def test_an_exception_of_the_recording_fails_no_reconcile(
+    lab: Lab, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **_kw: Any) -> bytes:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(Blanks, "body", broken)
+    recording = await recorded(lab, file)
+    assert {each.outcome for each in recording.reconciles} == {"RequeueAfter"}
+    assert last(recording).object == ""

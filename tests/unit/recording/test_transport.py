@@ -32,7 +32,7 @@ class Plain:
         return Response(200, b"{}")
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[OpenStream]:
-        raise NotImplementedError
+        raise AssertionError(request)
 
 
 class Sockets(Plain):

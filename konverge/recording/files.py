@@ -18,7 +18,7 @@ from typing import Final
 from konverge.errors import ConfigError
 from konverge.logs import get_logger
 
-__all__ = ["LEAST", "Ring", "older", "path_of"]
+__all__ = ["LEAST", "LogFiles", "older", "path_of"]
 
 LEAST: Final = 1 << 16
 """Bytes of the smallest recording."""
@@ -38,7 +38,7 @@ def older(path: Path) -> Path:
     return path.with_name(f"{path.name}.1")
 
 
-class Ring:
+class LogFiles:
     """Writes lines. `head` returns the lines that begin each file."""
 
     def __init__(self, path: Path, size: int, head: Callable[[], list[bytes]]) -> None:
