@@ -28,8 +28,10 @@ class Taped:
         return read_recording(self.file)
 
 
-async def taped(lab: Lab, file: Path, *controllers: kv.Controller[Any]) -> Taped:
+async def taped(
+    lab: Lab, file: Path, *controllers: kv.Controller[Any], settings: kv.ManagerSettings | None = None
+) -> Taped:
     """Start the recorded operator of these controllers."""
     tape = Taped(file, *controllers)
-    await lab.start(tape.build, name="taped")
+    await lab.start(tape.build, name="taped", settings=settings)
     return tape

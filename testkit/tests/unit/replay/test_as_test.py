@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -13,11 +14,11 @@ from recorded import Taped, taped
 from widgets import CONFIG_MAP, SECRET, By, Widget, part, widget
 
 import konverge as kv
-from konverge_testing import Lab
+from konverge_testing import Lab, install_crds
 from konverge_testing.lab.environments import memory_lab
 from konverge_testing.replay import scenario_of
+from konverge_testing.replay.restored import _definition
 
-DEPLOYMENT = kv.kind("apps/v1", "Deployment")
 RELEASE = kv.kind("tests.example.com/v1", "Release")
 
 
@@ -124,6 +125,53 @@ async def deleted_widget(lab: Lab) -> None:
     await lab.delete(Widget, "one")
 
 
+def foreign_status(*, bug: bool) -> kv.Controller[Widget]:
+    """The status of a child, of a kind without a model, is written by another controller."""
+
+    async def reconcile(found: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        release = await ctx.own(RELEASE.new(found.name, found.namespace, spec={"chart": "shop"}))
+        phase = release.get("status", "phase", default="none")
+        if bug and phase not in {"none", "Running"}:
+            raise LookupError(phase)
+        ctx.status.set_condition("Ready", True, "Built", str(phase))
+        return kv.Done()
+
+    return kv.Controller.of(Widget).owns(RELEASE).reconciled_by(By(reconcile))
+
+
+async def failing_release(lab: Lab) -> None:
+    await lab.create(widget())
+    await lab.settled()
+    for phase in ("Running", "Failed"):
+        await lab.patch(RELEASE, "one", {"status": {"phase": phase}}, subresource="status")
+        await lab.settled()
+
+
+def other_namespace(*, bug: bool) -> kv.Controller[Widget]:
+    """The settings of all widgets are in another namespace, with the time of their end."""
+
+    async def reconcile(found: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        shared = ctx.cache(CONFIG_MAP).find("shared", "settings")
+        end = "" if shared is None else shared.get("data", "end", default="")
+        if end and ctx.now() > datetime.fromisoformat(end) and bug:
+            raise TimeoutError(end)
+        ctx.status.set_condition("Ready", True, "Built", "in time")
+        return kv.Done()
+
+    return kv.Controller.of(Widget).watches(CONFIG_MAP, to=of_settings).reconciled_by(By(reconcile))
+
+
+def of_settings(_settings: kv.Object, caches: kv.Caches) -> Any:
+    return caches(Widget).keys()
+
+
+async def past_end(lab: Lab) -> None:
+    await lab.namespace_also("shared")
+    await lab.create(widget())
+    await lab.settled()
+    await lab.create(CONFIG_MAP.new("settings", "shared", data={"end": "2029-12-31T23:00:00Z"}))
+
+
 class Bug(NamedTuple):
     """The program with and without the bug, what happens to the cluster, and the error of the reconcile."""
 
@@ -139,6 +187,8 @@ BUGS = [
     Bug(wrong_value, odd_mode, None, ("WRITTEN",)),
     Bug(idle, child_of_another, None, ("restored.patch", "restored.writes")),
     Bug(raising_finalizer, deleted_widget, LookupError, ("restored.delete",)),
+    Bug(foreign_status, failing_release, LookupError, ('{"status": {"phase": "Failed"}}, subresource="status"',)),
+    Bug(other_namespace, past_end, TimeoutError, ("restored.create", "namespace=None")),
 ]
 
 
@@ -158,7 +208,10 @@ def function_of(
 async def recorded(lab: Lab, file: Path, bug: Bug) -> Taped:
     if bug.error is not None:
         lab.expects(bug.error)
-    tape = await taped(lab, file, bug.program(bug=True))
+    await install_crds(
+        lab.client, [_definition("tests.example.com", "releases", True, [(RELEASE.api_version, "Release")])]
+    )
+    tape = await taped(lab, file, bug.program(bug=True), settings=kv.ManagerSettings(strict=True))
     await bug.happens(lab)
     await lab.settled()
     await lab.stop()
