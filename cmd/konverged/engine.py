@@ -193,6 +193,10 @@ async def operate(
         settings=manager_settings(settings),
     )
     await fill(manager, operator.build, settings)
+    if settings.record:
+        from konverge.recording import record
+
+        record(manager, settings.record, size=settings.record_size << 20)
     if config is None:  # last, because the other mistakes can be seen without a cluster
         manager.configure(await client_config(settings))
     probes = Probes(manager, stop)

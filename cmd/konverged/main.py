@@ -62,6 +62,7 @@ KIT_COMMANDS: Final[Mapping[str, str]] = {
     "demo": "Run everything on this machine: an API server, the daemon, samples.",
     "apiserver": "A Kubernetes API server in memory, for any client.",
     "control-plane": "A real Kubernetes API server on this machine.",
+    "replay": "Run a recorded reconcile again, or write a test of it.",
 }
 """The commands of the test kit (konverge-testing), and the line of each in the help."""
 

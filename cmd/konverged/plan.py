@@ -24,26 +24,28 @@ if TYPE_CHECKING:
     from konverge.planning import PlanReport, Selector
     from konverge.runtime import Manager
 
-__all__ = ["plan"]
+__all__ = ["DETAILED", "DetailedCommand", "filling", "plan"]
 
-_DETAILED = "--detailed-exitcode"
+DETAILED = "--detailed-exitcode"
 _UNUSED = ("namespace", "metrics", "health", "debug", "drain", "sharding")
 """Flags of settings that change nothing in a plan; `--namespace` selects objects here."""
 
 
-class _PlanCommand(click.Command):
+class DetailedCommand(click.Command):
     """A command whose wrong usage ends with 1 under `--detailed-exitcode`, since 2 means changes then."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        detailed = _DETAILED in args
+        """Parse the arguments."""
+        detailed = DETAILED in args
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
             raise _with_code_1(error, detailed=detailed) from error
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
@@ -60,7 +62,7 @@ def _with_code_1(error: click.UsageError, *, detailed: bool) -> click.UsageError
     return _Failure(error.message, error.ctx) if detailed else error
 
 
-@click.command(cls=_PlanCommand)
+@click.command(cls=DetailedCommand)
 @target_argument
 @click.option("--name", "names", metavar="NAME", default="", help="Begin with the objects of this name.")
 @click.option("--namespace", "-n", metavar="NAME", default="", help="Begin with the objects in this namespace.")
@@ -69,9 +71,7 @@ def _with_code_1(error: click.UsageError, *, detailed: bool) -> click.UsageError
     "--manager", metavar="NAME", default=None, help="The field manager of every write; without, the module's name."
 )
 @click.option("--timeout", metavar="SECONDS", type=float, default=600.0, show_default=True, help="For the whole plan.")
-@click.option(
-    _DETAILED, "detailed", is_flag=True, help="End with 0 for no changes, 2 for changes, and 1 for any error."
-)
+@click.option(DETAILED, "detailed", is_flag=True, help="End with 0 for no changes, 2 for changes, and 1 for any error.")
 @output_option("text", "json")
 @settings_options_without(*_UNUSED)
 def plan(

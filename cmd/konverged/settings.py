@@ -117,6 +117,12 @@ class Settings(BaseSettings):
     stall: Seconds = 0.1
     """A reconcile that blocks the event loop for longer than this many seconds is reported with its stack; 0: never."""
 
+    record: str = ""
+    """The file that records what each reconcile reads and writes, for `konverge replay`; {pid} and {hostname} may be in its name. Empty:
+    nothing is recorded. Values of Secrets are blanked, the rest of the objects is not."""
+    record_size: Annotated[int, Field(ge=1)] = 64
+    """MiB that the recording and its older file FILE.1 take together, at most."""
+
     reconcile: Overrides = Overrides()
     """Numbers for every controller."""
     controller: dict[str, Overrides] = Field(default_factory=dict)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
@@ -86,6 +87,12 @@ class ClientConfig:
     def open(self, settings: ClientSettings, user_agent: str) -> Transport:
         """Create a transport; it connects at its first use."""
         return self._transport(self, settings, user_agent)
+
+    def through(self, wrap: Callable[[Transport], Transport]) -> ClientConfig:
+        """Return this configuration with a transport around its transport, for instance to record the requests."""
+        inner, config = self._transport, copy(self)
+        config._transport = lambda *arguments: wrap(inner(*arguments))
+        return config
 
     @classmethod
     async def load(

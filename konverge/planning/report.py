@@ -14,7 +14,7 @@ from konverge.planning.documents import Difference, Document, differences
 from konverge.planning.overlay import Cause, Overlay, PlannedObject
 from konverge.planning.transport import RecordedEvent
 
-__all__ = ["BLANKED", "PlanFailure", "NotTried", "ObjectChange", "PlanReport", "changes_of"]
+__all__ = ["BLANKED", "PlanFailure", "NotTried", "ObjectChange", "PlanReport", "changes_of", "decided_part"]
 
 BLANKED: Final = "(blanked)"
 _CHANGED: Final = "(blanked, another value)"
@@ -141,7 +141,7 @@ def _change_of(entry: PlannedObject, names: _Names) -> ObjectChange | None:
     shown = current or stored
     if shown is None:
         return None
-    before, after = (_shown(side) for side in (stored, current))
+    before, after = (decided_part(side) for side in (stored, current))
     fields = tuple(differences(before, names.within(after))) if current is not None else ()
     if current is not None and not fields and not entry.replaced:
         return None
@@ -164,7 +164,7 @@ def _action(entry: PlannedObject) -> str:
     return "create" if entry.stored is None else "replace" if entry.replaced else "update"
 
 
-def _shown(document: Document | None) -> Document:
+def decided_part(document: Document | None) -> Document:
     """Return the part of an object that a person or a controller decides."""
     if document is None:
         return {}

@@ -11,7 +11,7 @@ from konverge.planning.documents import Difference
 from konverge.planning.overlay import Cause
 from konverge.planning.report import ObjectChange, PlanReport
 
-__all__ = ["text_of"]
+__all__ = ["field_text", "text_of"]
 
 _SIGNS: Final = {"create": "+", "update": "~", "replace": "-/+", "delete": "-", "write": "~"}
 _WORDS: Final = {
@@ -53,7 +53,7 @@ def _change(change: ObjectChange) -> Iterator[str]:
     for cause in change.causes:
         yield f"    by {_cause(cause)}"
     for difference in change.fields:
-        yield f"      {_field(difference)}"
+        yield f"      {field_text(difference)}"
 
 
 def _cause(cause: Cause) -> str:
@@ -61,7 +61,8 @@ def _cause(cause: Cause) -> str:
     return f"{cause.controller}, which reconciles {cause.key}{because}"
 
 
-def _field(change: Difference) -> str:
+def field_text(change: Difference) -> str:
+    """Return the line of one difference."""
     path = _cut(change.path)
     if change.added:
         return f"+ {path}: {_value(change.after)}"

@@ -162,6 +162,16 @@ class Caches:
         informer = self.informers.get(kind)
         return None if isinstance(informer, Narrowed) else informer
 
+    def cached(self, key: Key, *, partial: bool = False) -> Cached | None:
+        """Return an object that the runtime compares with a write; None if it is absent, or cached in part and not asked for as a part."""
+        informer = self.informer(key.kind)
+        if informer is None:
+            return None
+        if not partial and (informer.selection.metadata_only or informer.selection.transform is not None):
+            return None
+        return informer.store.get(key.namespace, key.name)
+
+
 
 class Live(Generic[R]):
     """Reads of one kind that go to the API server each time: for data that must not be cached (the content of a Secret) or must not lag."""

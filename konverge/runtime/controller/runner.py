@@ -27,11 +27,12 @@ from konverge.runtime.controller.metrics import ControllerMetrics, PrometheusQue
 from konverge.runtime.controller.object_counts import OwnObjects, counts_of
 from konverge.runtime.controller.own_functions import GuardedLimiter, Priorities
 from konverge.runtime.controller.pauses import Pauses
-from konverge.runtime.controller.pipeline import ReconcilePipeline
+from konverge.runtime.controller.pipeline import ReconcilePipeline, Result
 from konverge.runtime.controller.precondition import Precondition
 from konverge.runtime.controller.services import services_of
 from konverge.runtime.controller.watches import ControllerWatches
 from konverge.runtime.controller.worker import KeyWorker
+from konverge.runtime.hooks.tap import Pipeline
 from konverge.runtime.observability.readiness import ControllerReport, State
 from konverge.runtime.reconcile.services import ManagerServices
 from konverge.tasks import wait_first
@@ -66,7 +67,11 @@ class ControllerRunner:
         )
         self._queue_metrics.open()
         self._watches = ControllerWatches(spec, services.informers, services.namespace, changed)
-        self.caches = Caches(spec.name, self._watches.informers, reorder=services.reorder)
+        tap, informers = services.tap, self._watches.informers
+        if tap is None:
+            self.caches = Caches(spec.name, informers, reorder=services.reorder)
+        else:
+            self.caches = tap.caches(spec.name, informers, reorder=services.reorder)
         self._services = services_of(spec, services, caches=self.caches, serves=self._watches.serves)
         self._pauses = (
             None
@@ -77,6 +82,9 @@ class ControllerRunner:
         self._priorities = (
             None if spec.priority is None else Priorities(spec.priority, self._watches, self._function_failed)
         )
+        reconcile: Pipeline[Result] = self._pipeline.run
+        if tap is not None:
+            reconcile = tap.around(spec.name, self._services.owned, self.caches, reconcile)
         host = GateHost(
             spec,
             services,
@@ -109,7 +117,8 @@ class ControllerRunner:
             self.queue,
             watches=self._watches,
             events=self.events,
-            pipeline=self._pipeline,
+            barrier=self._pipeline.barrier,
+            reconcile=reconcile,
             gate=self._gate,
             metrics=self._metrics,
             reports=self._reports,

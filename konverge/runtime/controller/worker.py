@@ -24,13 +24,14 @@ from konverge.errors import NotLeading
 from konverge.informers import Cached
 from konverge.keys import Key
 from konverge.runtime.builder.builder import Controller
-from konverge.runtime.consistency.own_writes import BarrierWaits
+from konverge.runtime.consistency.own_writes import BarrierWaits, StalenessBarrier
 from konverge.runtime.controller.aftermath import Action, ReconcileReports, RequeueDecision, requeue_decision
 from konverge.runtime.controller.event_handlers import EventHandlers
 from konverge.runtime.controller.metrics import ControllerMetrics
-from konverge.runtime.controller.pipeline import ReconcilePipeline, Result
+from konverge.runtime.controller.pipeline import Result
 from konverge.runtime.controller.watches import ControllerWatches
 from konverge.runtime.hooks.object_gate import ObjectGate
+from konverge.runtime.hooks.tap import Pipeline
 from konverge.runtime.observability.failures import Failure
 from konverge.runtime.observability.record import ReconcileRecord
 from konverge.runtime.reconcile.services import ManagerServices
@@ -66,7 +67,8 @@ class KeyWorker:
         *,
         watches: ControllerWatches,
         events: EventHandlers,
-        pipeline: ReconcilePipeline,
+        barrier: StalenessBarrier,
+        reconcile: Pipeline[Result],
         gate: ObjectGate | None,
         metrics: ControllerMetrics,
         reports: ReconcileReports,
@@ -78,7 +80,8 @@ class KeyWorker:
         self._queue = queue
         self._watches = watches
         self._events = events
-        self._pipeline = pipeline
+        self._barrier = barrier
+        self._reconcile = reconcile
         self._gate = gate
         self._metrics = metrics
         self._reports = reports
@@ -125,7 +128,7 @@ class KeyWorker:
             return
         run = self._begin(item)
         try:
-            result = await self._pipeline.run(key, cached, run.reasons, run.log, epoch)
+            result = await self._reconcile(key, cached, run.reasons, run.log, epoch)
         finally:
             self._events.release(key)
             self._leave(key, cached)
@@ -147,7 +150,7 @@ class KeyWorker:
 
     async def _must_wait(self, item: Item[Key]) -> bool:
         """Delay the reconcile while the cache is behind our own writes; after the limit it runs nevertheless, and is counted."""
-        key, waits, barrier = item.key, self._barrier_waits, self._pipeline.barrier
+        key, waits, barrier = item.key, self._barrier_waits, self._barrier
         behind = await barrier.behind(key)
         if not behind:
             if key in waits:

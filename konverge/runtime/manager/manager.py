@@ -45,6 +45,7 @@ from konverge.runtime.cache.readers import Reader, Reorder
 from konverge.runtime.controller.runner import ControllerRunner
 from konverge.runtime.hooks.leadership import Leadership
 from konverge.runtime.hooks.object_gate import ObjectGates, Owned
+from konverge.runtime.hooks.tap import Tap
 from konverge.runtime.manager.declarations import Declarations
 from konverge.runtime.manager.explain import describe, explain
 from konverge.runtime.manager.settings import ManagerSettings
@@ -105,6 +106,8 @@ class Manager(Declarations, Supervised):
         """Puts each list that a cache returns into another order, for tests; set it before the start."""
         self.gates: ObjectGates | None = None
         """Admits each reconcile, for a plan; set it before the start. Not beside sharding, which has a gate of its own."""
+        self.tap: Tap | None = None
+        """Records each reconcile (`konverge.recording`); set it before the start."""
         self._core = core = Core(
             name,
             metrics=self.metrics,
@@ -141,6 +144,7 @@ class Manager(Declarations, Supervised):
     async def _supervise(self) -> None:
         core = self._core
         core.observer, core.reorder, core.gates = self.observer, self.reorder, self.gates
+        core.tap = self.tap
         async with contextlib.AsyncExitStack() as stack:
             for part in self._parts:
                 await stack.enter_async_context(part.open())

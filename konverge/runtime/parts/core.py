@@ -23,6 +23,7 @@ from konverge.runtime.controller.runner import ControllerRunner
 from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.hooks.leadership import Leadership, Term
 from konverge.runtime.hooks.object_gate import ObjectGates, Owned
+from konverge.runtime.hooks.tap import Tap
 from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.observability.failures import FailureObserver
 from konverge.runtime.reconcile.services import ManagerServices
@@ -75,6 +76,7 @@ class Core:
         self.observer: FailureObserver | None = None
         self.reorder: Reorder | None = None
         self.gates: ObjectGates | None = None
+        self.tap: Tap | None = None
         self._started = started
         # Declarations
         self.controllers: dict[str, Controller[Any]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from itertools import chain
 
 from konverge.client import Client, ClientConfig, ClientSettings
@@ -45,12 +45,13 @@ class ApiClient(ManagerPart):
         """Load the configuration if none was given, and open the client."""
         core = self._core
         core.config = core.config or await ClientConfig.load()
-        async with Client(
-            core.config, name=core.name, settings=self._settings, metrics=core.metrics, random=core.random
-        ) as client:
-            core.client = core.leader_client = client
-            core.term = Term(leads=True)
-            yield
+        with nullcontext(core.config) if core.tap is None else core.tap.open(core.config) as config:
+            async with Client(
+                config, name=core.name, settings=self._settings, metrics=core.metrics, random=core.random
+            ) as client:
+                core.client = core.leader_client = client
+                core.term = Term(leads=True)
+                yield
 
 
 class Events(ManagerPart):

@@ -48,13 +48,6 @@ class Children:
         self._created: set[Key] = set()
         self._before: AbstractSet[Key] | None = None
 
-    def cached(self, key: Key) -> Cached | None:
-        """Return the cached object; None if it is absent, cached as metadata only, or changed by a transform."""
-        informer = self._services.caches.informer(key.kind)
-        if informer is None or informer.selection.metadata_only or informer.selection.transform is not None:
-            return None
-        return informer.store.get(key.namespace, key.name)
-
     async def identify(self, object_: Resource, subresource: str = "") -> tuple[Key, dict[str, Any], bool]:
         """Return key, intent and scope of an object, or of a subresource of one, that is to be applied."""
         kind = kind_of(object_)
@@ -92,7 +85,7 @@ class Children:
         metadata = intent["metadata"]
         references = [entry for entry in metadata.get("ownerReferences", ()) if entry.get("uid") != owner.uid]
         metadata["ownerReferences"] = [self._reference, *references]
-        cached = self.cached(key) if partial is None else self._partly_cached(key)
+        cached = services.caches.cached(key, partial=partial is not None)
         if cached is None:
             self._refuse_unselected(key, metadata.get("labels") or {})
         if cached is None and self._would_see(key):
@@ -124,11 +117,6 @@ class Children:
         ):
             services.own_versions.add(key, stored.metadata.resource_version)
         return key, stored if partial is None else view_of(stored, partial), sent
-
-    def _partly_cached(self, key: Key) -> Cached | None:
-        """Return the cached object, of which a part is cached; None if it is absent."""
-        informer = self._services.caches.informer(key.kind)
-        return None if informer is None else informer.store.get(key.namespace, key.name)
 
     async def _create(self, key: Key, intent: dict[str, Any]) -> Object | None:
         """Create a child that the cache does not show; None, with nothing changed, if it exists after all.
@@ -229,7 +217,7 @@ class Children:
         other = "" if subresource else self._services.claims.other(key, self._services.controller)
         if other and self._services.field_managers.get(other) == self._services.manager:
             self._refuse_second_writer(key)
-        return await self.send(key, intent, self.cached(key), on_conflict, subresource=subresource)
+        return await self.send(key, intent, self._services.caches.cached(key), on_conflict, subresource=subresource)
 
     async def send(
         self,

@@ -347,7 +347,7 @@ class Context(Generic[R_co]):
                     f"controller {self._services.controller!r} writes the status of {key} without having declared it: "
                     f"add .writes_status_of({kind.kind.upper()}, suffix) to it"
                 )
-            cached = self._children.cached(key)
+            cached = self._services.caches.cached(key)
             if cached is None or cached.uid != uid:
                 return False
             if self._services.partial:

@@ -24,6 +24,7 @@ from konverge.runtime.consistency.undone import UndoneApplies
 from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.hooks.leadership import Term
 from konverge.runtime.hooks.object_gate import ObjectGates
+from konverge.runtime.hooks.tap import Tap
 from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.observability.failures import FailureObserver
 from konverge.runtime.reconcile.threads import Threads
@@ -74,6 +75,8 @@ class ManagerServices:
     """Reorders the lists of a cache; None in production."""
     gates: ObjectGates | None = None
     """Returns the gate of a controller's objects; None if this process reconciles every object."""
+    tap: Tap | None = None
+    """Records the reconciles; None without a recording."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
