@@ -136,7 +136,8 @@ def test_a_second_pod_stands_by_before_the_first_one_goes() -> None:
 
 def test_image_builds_from_a_base_without_host_and_runs_unprivileged() -> None:
     found = instructions()
-    [(_, argument)] = [one for one in found if one[0] == "ARG"]
+    [(_, argument), *others] = [one for one in found if one[0] == "ARG"]
+    assert others == [("ARG", "COMMIT="), ("ARG", "BUILD=")], "no other argument changes the image"
     assert re.fullmatch(r"PYTHON=[a-z]+:[\w.-]+@sha256:[0-9a-f]{64}", argument), (
         "no host, and a base that does not change"
     )
