@@ -79,6 +79,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     accept: str = JSON
     repeatable: bool = False
     what: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Headers of this request only, for instance of its trace."""
 
     @property
     def target(self) -> str:

@@ -84,6 +84,7 @@ class Controllers(ManagerPart):
             observer=core.observer,
             reorder=core.reorder,
             gates=core.gates,
+            tracing=core.tracing,
         )
         core.unfenced = core.services
         if core.plugged.leadership is not None:

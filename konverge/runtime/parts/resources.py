@@ -46,7 +46,12 @@ class ApiClient(ManagerPart):
         core = self._core
         core.config = core.config or await ClientConfig.load()
         async with Client(
-            core.config, name=core.name, settings=self._settings, metrics=core.metrics, random=core.random
+            core.config,
+            name=core.name,
+            settings=self._settings,
+            metrics=core.metrics,
+            random=core.random,
+            tracing=core.tracing,
         ) as client:
             core.client = core.leader_client = client
             core.term = Term(leads=True)
