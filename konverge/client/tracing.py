@@ -28,8 +28,19 @@ from urllib.parse import urlsplit
 
 import msgspec
 from opentelemetry import context
-from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider, use_span
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.trace import (
+    Link,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    TracerProvider,
+    format_span_id,
+    format_trace_id,
+    use_span,
+)
 from opentelemetry.util.types import AttributeValue
 
 from konverge.client.naming import library_version
@@ -50,7 +61,6 @@ Version = tuple[str, str]
 
 _WRITES: Final = 4096
 _PORTS: Final = {"http": 80, "https": 443}
-_HEADERS: Final = TraceContextTextMapPropagator()
 
 
 def nanoseconds() -> int:
@@ -119,6 +129,19 @@ class Tracing:
         return self._writes.get(version)
 
 
+def headers_of(span: SpanContext) -> tuple[tuple[str, str], ...]:
+    """Return the headers of a trace, by Level 1 of W3C Trace Context: of the flags only "sampled".
+
+    The API server until at least 1.36 ignores a header with the flag "random" of Level 2, which the SDK sets:
+    https://github.com/open-telemetry/opentelemetry-go/pull/7834
+    """
+    if not span.is_valid:
+        return ()
+    flags = span.trace_flags & TraceFlags.SAMPLED
+    parent = ("traceparent", f"00-{format_trace_id(span.trace_id)}-{format_span_id(span.span_id)}-{flags:02x}")
+    return (parent, ("tracestate", span.trace_state.to_header())) if span.trace_state else (parent,)
+
+
 def record_error(span: Span, error: BaseException) -> None:
     """Record an exception on a span: of a foreign exception only its type and the places of its stack. A cancellation is no error."""
     kind = f"{type(error).__module__}.{type(error).__qualname__}"
@@ -166,10 +189,8 @@ class TracedSender(Sender):
         if resends:
             attributes["http.request.resend_count"] = resends
         with self._tracing.span(f"{request.method} {template}", attributes, kind=SpanKind.CLIENT) as span:
-            carrier: dict[str, str] = {}
-            _HEADERS.inject(carrier)
             try:
-                yield span, msgspec.structs.replace(request, headers=tuple(carrier.items()))
+                yield span, msgspec.structs.replace(request, headers=headers_of(span.get_span_context()))
             except ApiError as error:
                 span.set_attribute("http.response.status_code", error.status)
                 raise

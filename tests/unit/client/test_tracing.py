@@ -21,7 +21,7 @@ from konverge.kinds import kind
 
 CONFIG_MAP = kind("v1", "ConfigMap", plural="configmaps", namespaced=True)
 STORED = {"kind": "ConfigMap", "metadata": {"name": "a", "namespace": "web", "resourceVersion": "7", "uid": "u-1"}}
-TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-0[13]")
+TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-01")
 
 Say = Callable[..., Response]
 

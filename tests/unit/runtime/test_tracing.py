@@ -19,7 +19,7 @@ from konverge_testing import Lab
 
 FINALIZER = "tests.konverge.dev/widget"
 PASSWORD = "hunter2"
-TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-0[13]")
+TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01")
 
 
 @pytest.fixture
