@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["Annotation", "ConditionType", "EventType", "Label", "LogKey", "Reason", "Why"]
+__all__ = ["Annotation", "ConditionType", "EventType", "Label", "LogKey", "Reason", "SpanKey", "Why"]
 
 
 class ConditionType:
@@ -133,3 +133,26 @@ class LogKey:
     HOLDER: Final = "holder"
     MEMBERS: Final = "members"
     LIMIT: Final = "limit_seconds"
+    TRACE_ID: Final = "trace_id"
+    SPAN_ID: Final = "span_id"
+
+
+class SpanKey:
+    """Attributes of spans: OpenTelemetry's names for objects of Kubernetes, and our own names."""
+
+    API_VERSION: Final = "k8s.object.api_version"
+    KIND: Final = "k8s.object.kind"
+    NAME: Final = "k8s.object.name"
+    UID: Final = "k8s.object.uid"
+    VERSION: Final = "k8s.object.resource_version"
+    NAMESPACE: Final = "k8s.namespace.name"
+    CONTROLLER: Final = "konverge.controller"
+    REQUEST: Final = "konverge.request"
+    PRIORITY: Final = "konverge.queue.priority"
+    FAILURES: Final = "konverge.queue.failures"
+    DELAY: Final = "konverge.queue.delay_seconds"
+    RECONCILE_ID: Final = "konverge.reconcile.id"
+    REASONS: Final = "konverge.reconcile.reasons"
+    OUTCOME: Final = "konverge.reconcile.outcome"
+    WRITES: Final = "konverge.reconcile.writes"
+    SKIPPED: Final = "konverge.reconcile.skipped_writes"

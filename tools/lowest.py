@@ -1,4 +1,4 @@
-"""Print the declared lowest versions as constraints for pip: `python tools/lowest.py core machines testing`.
+"""Print the declared lowest versions as constraints for pip: `python tools/lowest.py core machines otel testing`.
 
 `core` are the dependencies of konverge, `testing` the dependencies of the test kit; other names are extras. The tools of the extra dev have
 bounds only for contributors.

@@ -43,7 +43,7 @@ _LISTED = "the-listed"
 OF_THE_CHART = frozenset(
     {
         *("kubeconfig", "context", "service_account", "namespace", "controllers", "health"),
-        *("metrics", "metrics_secure", "metrics_certificates"),
+        *("metrics", "metrics_secure", "metrics_certificates", "tracing"),
         *(f"election.{name}" for name in ("enabled", "name", "namespace", "identity")),
         *(f"sharding.{name}" for name in ("mode", "ring", "namespace")),
         *(f"webhooks.{name}" for name in ("address", "service", "url", "certificates", "secret", "configuration")),

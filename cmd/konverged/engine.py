@@ -1,7 +1,7 @@
 """One operator as a process: signals, logs, metrics, health and a graceful shutdown; `konverge run` and `kv.run` use it.
 
-    start    settings -> logs -> server of metrics and health -> manager
-    SIGTERM  no longer ready; running reconciles drain within `drain` seconds; manager, then server, stop; exit code 0
+    start    settings -> logs -> exporter of spans -> server of metrics and health -> manager
+    SIGTERM  no longer ready; running reconciles drain within `drain` seconds; manager, server, exporter stop; exit code 0
     again    the process ends at once, with 128 plus the number of the signal
 
 Guarantees: probes get responses from before the manager starts until after it has stopped. A fatal error (no kubeconfig, a port in use, a
@@ -19,7 +19,8 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
 
 import prometheus_client
 import structlog
@@ -29,6 +30,7 @@ from konverge.client.in_cluster import MOUNT
 from konverge.daemon import logs
 from konverge.daemon.programs import Build, fill
 from konverge.daemon.settings import Settings
+from konverge.errors import ConfigError
 from konverge.metrics import Metrics
 from konverge.runtime import Manager, ManagerSettings
 from konverge.runtime.http.health import Check, checks_of
@@ -36,6 +38,9 @@ from konverge.runtime.http.listener import OFF
 from konverge.runtime.http.server import ProbeServer, ServerSettings
 from konverge.tasks import wait_first
 from konverge.words import LogKey
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
 
 __all__ = ["Operator", "Probes", "Signals", "manager_settings", "operate", "process_metrics", "set_up"]
 
@@ -54,10 +59,20 @@ class Operator:
 def set_up(settings: Settings) -> None:
     """Set up the process: logs, the form of the exposition, the limit of open files."""
     raise_file_limit()
-    logs.configure(level=settings.log_level, form=settings.log_format)
+    processors = (tracing().add_trace_ids,) if settings.tracing else ()
+    logs.configure(level=settings.log_level, form=settings.log_format, processors=processors)
     # Dashboards for Go controllers do not expect `_created` series; the switch is process-wide, so it is here.
     disable: Callable[[], None] = prometheus_client.disable_created_metrics
     disable()
+
+
+def tracing() -> ModuleType:
+    """Return the module of spans; raises ConfigError if OpenTelemetry is not installed."""
+    try:
+        from konverge.daemon import tracing
+    except ImportError as error:
+        raise ConfigError("tracing=true, and OpenTelemetry is not installed: pip install 'konverge[otel]'") from error
+    return tracing
 
 
 def raise_file_limit() -> None:
@@ -178,10 +193,12 @@ async def operate(
     config: ClientConfig | None = None,
     serving: Callable[[Mapping[str, str]], None] = lambda _addresses: None,
     settled: Callable[[], None] = lambda: None,
+    spans: TracerProvider | None = None,
 ) -> None:
     """Run an operator until `stop` is set, then drain it.
 
-    `serving` is called once with the addresses that it serves, `settled` once when everything is ready for the first time.
+    `serving` is called once with the addresses that it serves, `settled` once when everything is ready for the first time. `spans` is the
+    provider of its spans.
 
     Errors: ConfigError, UsageError, and unexpected errors of the runtime.
     """
@@ -191,6 +208,7 @@ async def operate(
         config,
         metrics=process_metrics(),
         settings=manager_settings(settings),
+        tracing=spans,
     )
     await fill(manager, operator.build, settings)
     if settings.record:
@@ -264,15 +282,17 @@ def freeze() -> None:
     gc.freeze()
 
 
-async def main(operator: Operator) -> None:
+async def main(operator: Operator, spans: TracerProvider | None = None) -> None:
     """Run an operator until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     with Signals(stop).handled():
-        await operate(operator, stop, settled=freeze)
+        await operate(operator, stop, settled=freeze, spans=spans)
 
 
 def run(operator: Operator) -> None:
     """Run an operator on an event loop of its own until a signal; raises fatal errors."""
     set_up(operator.settings)
     structlog.get_logger("konverge.daemon").debug("settings", **{LogKey.NAME: operator.name})
-    asyncio.run(main(operator))
+    exported = tracing().exported_spans(operator.name) if operator.settings.tracing else contextlib.nullcontext()
+    with exported as spans:
+        asyncio.run(main(operator, spans))

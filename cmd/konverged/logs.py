@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, Final, Literal, TextIO
 
 import msgspec
@@ -96,13 +96,23 @@ def _is_console(form: Format, stream: TextIO) -> bool:
     return form == "console" or (form == "auto" and stream.isatty())
 
 
-def configure(*, level: Level = "info", form: Format = "auto", stream: TextIO | None = None) -> None:
-    """Set up structlog and the standard library's logging for this process; may be called again."""
+def configure(
+    *,
+    level: Level = "info",
+    form: Format = "auto",
+    stream: TextIO | None = None,
+    processors: Sequence[structlog.typing.Processor] = (),
+) -> None:
+    """Set up structlog and the standard library's logging for this process; may be called again.
+
+    `processors` add fields to each line.
+    """
     out = sys.stderr if stream is None else stream
     number = logging.getLevelNamesMapping()[level.upper()]
     console = _is_console(form, out)
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
+        *processors,
         structlog.stdlib.add_log_level,
         _timestamp,
         structlog.processors.StackInfoRenderer(),

@@ -110,6 +110,9 @@ class Settings(BaseSettings):
     log_format: Literal["auto", "json", "console"] = "auto"
     """One JSON object per line, or lines for people; auto: lines for people if standard error is a terminal."""
 
+    tracing: bool = False
+    """Export spans of reconciles and requests by OTLP over HTTP; OTEL_* variables configure it. Needs the extra konverge[otel]."""
+
     drain: Seconds = 25.0
     """Seconds that running reconciles have after SIGTERM; below the 30 s that a pod has."""
     strict: bool = False

@@ -37,8 +37,8 @@ class Client(ScriptVerbs, PodVerbs):
     """A client of one API server, for one event loop.
 
     `name` is the default field manager and the User-Agent. `writer` on the writing methods identifies the writer in the ledger;
-    without a writer a write is not recorded. `random` gives the jitter of the backoff. The client connects at first use; leaving
-    `async with` closes the connections.
+    without a writer a write is not recorded. `random` gives the jitter of the backoff. `tracing` gives each request a span, and the
+    header `traceparent`. The client connects at first use; leaving `async with` closes the connections.
 
     >>> from konverge import Client, ClientConfig, kind
     >>> async def names(config: ClientConfig) -> list[str]:

@@ -12,9 +12,10 @@ from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from konverge.client import nulls, requests
 from konverge.client.config import ClientConfig
@@ -33,6 +34,11 @@ from konverge.fields import has_nulls, without_nulls
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.metrics import Metrics
 from konverge.objects import Object
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
+    from konverge.client.tracing import Tracing
 
 __all__ = ["ClientCore", "body_of"]
 
@@ -58,12 +64,19 @@ class ClientCore:
         settings: ClientSettings | None = None,
         metrics: Metrics | None = None,
         random: Random | None = None,
+        tracing: TracerProvider | Tracing | None = None,
     ) -> None:
         self.name = checked_name(name)
         self.config = config
         self.settings = settings or ClientSettings()
         self.ledger = Ledger()
-        self._sender = Sender(
+        sender: Callable[..., Sender] = Sender
+        if tracing is not None:
+            # Here, because it brings OpenTelemetry.
+            from konverge.client.tracing import TracedSender, Tracing
+
+            sender = partial(TracedSender, tracing=Tracing.of(tracing), server=config.server)
+        self._sender = sender(
             config.open(self.settings, user_agent(name)),
             settings=self.settings,
             measures=None if metrics is None else RequestMeasures(metrics, config.host),

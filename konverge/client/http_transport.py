@@ -180,7 +180,7 @@ class HttpTransport:
     async def _request_headers(self, request: Request) -> list[tuple[str, str]]:
         """Return the headers that a session does not add by itself."""
         credentials = await self._credentials()
-        headers = [("Accept", request.accept), *credentials.headers]
+        headers = [("Accept", request.accept), *credentials.headers, *request.headers]
         if credentials.authorization:
             headers.append(("Authorization", credentials.authorization))
         return headers
@@ -343,12 +343,15 @@ def is_plain(request: Request, headers: tuple[tuple[str, str], ...]) -> bool:
     return small and _PLAIN(request.target) is not None and bool(_header_block(headers))
 
 
-@lru_cache(maxsize=64)
-def _header_block(headers: tuple[tuple[str, str], ...]) -> str:
-    """Encode headers for the wire; "" if one of them holds a line break. Cached, because most requests share their headers."""
+def _encoded(headers: tuple[tuple[str, str], ...]) -> str:
+    """Encode headers for the wire; "" if one of them holds a line break."""
     if any(_UNSAFE(name + value) for name, value in headers):
         return ""
     return "".join(f"{name}: {value}\r\n" for name, value in headers)
+
+
+_header_block = lru_cache(maxsize=64)(_encoded)
+"""Cached, because most requests share their headers."""
 
 
 class RoundTripper:
@@ -380,9 +383,10 @@ class RoundTripper:
         """Send a request and return the whole response. Raises ClientError, OSError."""
         sent = request.body
         length = "" if sent is None else f"Content-Length: {len(sent)}\r\n"
+        own = _encoded(request.headers) if request.headers else ""
         head = (
             f"{request.method} {self._path}{request.target} HTTP/1.1\r\n"
-            f"Host: {self._host}\r\n{_header_block(headers)}{length}\r\n"
+            f"Host: {self._host}\r\n{_header_block(headers)}{own}{length}\r\n"
         )
         try:
             connection = await self._connector.connect(self._connection_key, traces=[], timeout=self._timeout)

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from konverge.errors import UsageError
 
-__all__ = ["checked_name", "user_agent"]
+__all__ = ["checked_name", "library_version", "user_agent"]
 
 _MAX_MANAGER = 128
 
@@ -23,12 +23,13 @@ def checked_name(name: str) -> str:
 
 def user_agent(name: str) -> str:
     """Return the User-Agent for a client of that name, for instance `shop-operator (konverge/0.1)`."""
-    return f"{name} (konverge/{_ours()})"
+    return f"{name} (konverge/{library_version()})"
 
 
 @cache
-def _ours() -> str:
+def library_version() -> str:
+    """Return the version of konverge; "source" for a tree that is not installed."""
     try:
         return version("konverge")
-    except PackageNotFoundError:  # a source tree that is not installed
+    except PackageNotFoundError:
         return "source"

@@ -81,6 +81,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     repeatable: bool = False
     what: str = ""
     protocols: tuple[str, ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    """Headers of this request only, for instance of its trace."""
 
     @property
     def target(self) -> str:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from konverge.client.targets import ObjectId
 from konverge.clock import rfc3339, wall_clock
 from konverge.planning.documents import Document
-from konverge.planning.targets import ObjectId
 from konverge.tasks import Broadcast
 
 __all__ = ["Cause", "Overlay", "OverlayEvent", "PlannedObject", "Step"]

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from konverge.client.requests import JSON
+from konverge.client.targets import ObjectId
 from konverge.client.transport import Response
 from konverge.planning.documents import Document
-from konverge.planning.targets import ObjectId
 
 __all__ = ["answer", "deleted", "not_found", "refusal"]
 

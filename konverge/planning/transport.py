@@ -28,11 +28,12 @@ from urllib.parse import quote
 import msgspec
 
 from konverge.client.requests import Request
+from konverge.client.targets import ObjectId, RequestTarget, target_of
 from konverge.client.transport import OpenStream, Response, Transport, WebSocket
 from konverge.planning.documents import Document
 from konverge.planning.overlay import Cause, Overlay, PlannedObject
 from konverge.planning.responses import answer, deleted, not_found, refusal
-from konverge.planning.targets import ObjectId, RequestTarget, Selected, in_form_of, target_of
+from konverge.planning.targets import Selected, in_form_of
 from konverge.planning.watching import PlannedWatch
 from konverge.planning.writes import PlannedWrite, body_of, dry_run_of, precondition_failure, step_of, write_of
 

@@ -14,11 +14,11 @@ import msgspec
 import yaml
 
 from konverge.client.requests import APPLY, MERGE, PATCHES, Request, yaml_of
+from konverge.client.targets import RequestTarget
 from konverge.client.transport import Response
 from konverge.planning.documents import Document, merge_patch, three_way
 from konverge.planning.overlay import PlannedObject, Step
 from konverge.planning.responses import not_found, refusal
-from konverge.planning.targets import RequestTarget
 
 __all__ = ["PlannedWrite", "body_of", "dry_run_of", "precondition_failure", "step_of", "write_of"]
 

@@ -24,6 +24,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from spans import Spans
 
 from konverge.client import Client, ClientConfig, ClientSettings, WatchIdle, WatchQuery, WriteState, credentials
 from konverge.client.sessions import socket_factory
@@ -633,3 +634,21 @@ async def test_a_refused_token_is_read_again_and_the_request_repeated(tmp_path: 
             (tmp_path / "token").write_text("t-2")
             await client.create(CONFIG_MAP.new("a", "web"))
         assert [asked.header["authorization"] for asked in server.asked] == ["Bearer t-1", "Bearer t-2"]
+
+
+async def test_each_way_to_the_server_carries_the_header_of_the_trace() -> None:
+    spans = Spans()
+    large = CONFIG_MAP.new("a", "web", data={"text": "x" * 100_000})
+    async with serving(answering(http(STORED), http(STORED), WATCHING)) as server:
+        config = ClientConfig.direct(f"http://127.0.0.1:{server.port}", token="s3cret")
+        async with Client(config, name="tester", tracing=spans.provider) as client:
+            await client.get(CONFIG_MAP, "a", "web")
+            await client.create(large)
+            async with client.watch(await client.resource(CONFIG_MAP), QUERY):
+                pass
+    traced = [span for span in spans if "configmaps" in span.name]
+    assert [asked.header["traceparent"].split("-")[1:3] for asked in server.asked] == [
+        [f"{span.context.trace_id:032x}", f"{span.context.span_id:016x}"] for span in traced
+    ]
+    assert len(traced) == 3
+    assert "s3cret" not in "".join(span.to_json() for span in spans)

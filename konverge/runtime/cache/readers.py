@@ -172,7 +172,6 @@ class Caches:
         return informer.store.get(key.namespace, key.name)
 
 
-
 class Live(Generic[R]):
     """Reads of one kind that go to the API server each time: for data that must not be cached (the content of a Secret) or must not lag."""
 

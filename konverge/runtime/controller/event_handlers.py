@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from konverge.errors import InvalidObject, UsageError
 from konverge.informers import Cached, Change
@@ -27,6 +27,9 @@ from konverge.runtime.controller.watches import ControllerWatches
 from konverge.runtime.hooks.object_gate import ObjectGate
 from konverge.words import LogKey, Why
 from konverge.workqueue import WorkQueue
+
+if TYPE_CHECKING:
+    from konverge.runtime.controller.tracing import KeyTracing
 
 __all__ = [
     "INITIAL_PRIORITY",
@@ -161,6 +164,7 @@ class EventHandlers:
         log: Any,
         gate: ObjectGate | None = None,
         priorities: Priorities | None = None,
+        tracing: KeyTracing | None = None,
     ) -> None:
         self._spec = spec
         self._queue = queue
@@ -172,6 +176,7 @@ class EventHandlers:
         self._log = log
         self._gate = gate
         self._priorities = priorities
+        self._tracing = tracing
         self.held_back: dict[Key, list[Change]] = {}
         """The events of each key that is being reconciled."""
         self.standing_by = False
@@ -239,6 +244,8 @@ class EventHandlers:
                 )
             reason = reason or reason_of(change, source, watch)
             self.enqueue(key, reason, priority_of(change))
+            if self._tracing is not None:
+                self._tracing.woken(key, change)
 
     def enqueue(self, key: Key, reason: str, priority: int = 0) -> None:
         """Enqueue a key with the controller's own kind: an equal kind may decode to another model than the reconciler's."""

@@ -95,6 +95,12 @@ class ControllerRunner:
             enqueue_where=self._enqueue_where,
         )
         self._gate = None if services.gates is None else services.gates(host)
+        self._tracing = None
+        if services.tracing is not None:
+            # Here, because it brings OpenTelemetry.
+            from konverge.runtime.controller.tracing import KeyTracing
+
+            self._tracing = KeyTracing(services.tracing, spec)
         self.events = EventHandlers(
             spec,
             self.queue,
@@ -106,6 +112,7 @@ class ControllerRunner:
             log=self._log,
             gate=self._gate,
             priorities=self._priorities,
+            tracing=self._tracing,
         )
         self._metrics = ControllerMetrics(services.metrics, spec.name, workers=numbers.concurrency)
         own = None if self._gate is None else OwnObjects(self._gate.counts, lambda: self._term.leads)
@@ -124,6 +131,7 @@ class ControllerRunner:
             reports=self._reports,
             forget=self._forget,
             log=self._log,
+            tracing=self._tracing,
         )
         self._listeners = Listeners(
             spec, services.client, self.caches, enqueue=self.events.enqueue, changed=changed, log=self._log
@@ -309,4 +317,6 @@ class ControllerRunner:
         self._pipeline.barrier.forget(key)
         self._pipeline.forget(key)
         services.claims.forget(self.spec.name, key)
+        if self._tracing is not None:
+            self._tracing.forget(key)
         self._reports.forget(key)

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from konverge.client import Fence
 from konverge.clock import wall_clock
@@ -38,6 +38,9 @@ from konverge.runtime.reconcile.services import ManagerServices
 from konverge.runtime.reconcile.trace import ReconcileLog
 from konverge.words import Why
 from konverge.workqueue import Item, WorkQueue
+
+if TYPE_CHECKING:
+    from konverge.runtime.controller.tracing import KeyTracing
 
 __all__ = ["KeyWorker"]
 
@@ -74,6 +77,7 @@ class KeyWorker:
         reports: ReconcileReports,
         forget: Callable[[Key], None],
         log: Any,
+        tracing: KeyTracing | None = None,
     ) -> None:
         self._name = spec.name
         self._shared = services
@@ -87,18 +91,19 @@ class KeyWorker:
         self._reports = reports
         self._forget = forget
         self._log = log
+        self._tracing = tracing
         self._barrier_waits = BarrierWaits(spec.numbers.barrier)
 
     async def run(self) -> None:
         """Work on one key after the other until the queue is shut down."""
-        metrics, monitor = self._metrics, self._shared.event_loop
+        metrics, monitor, tracing = self._metrics, self._shared.event_loop, self._tracing
         async for item in self._queue:
             metrics.active += 1
             task = asyncio.current_task()
             assert task is not None
             try:
                 with _UNWATCHED if monitor is None else monitor.note(task, self._name, item.key):
-                    await self._work(item)
+                    await (self._work(item) if tracing is None else tracing.work(item, self._work))
             except asyncio.CancelledError:
                 self._queue.add(item.key, reason=Why.INTERRUPTED, priority=item.priority)
                 raise
@@ -128,7 +133,10 @@ class KeyWorker:
             return
         run = self._begin(item)
         try:
-            result = await self._reconcile(key, cached, run.reasons, run.log, epoch)
+            running = self._reconcile(key, cached, run.reasons, run.log, epoch)
+            if self._tracing is not None:
+                running = self._tracing.reconcile(running, key, cached, run.reasons, run.reconcile_id)
+            result = await running
         finally:
             self._events.release(key)
             self._leave(key, cached)

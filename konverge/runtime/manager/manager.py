@@ -65,6 +65,8 @@ from konverge.runtime.parts.webhooks import Webhooks
 from konverge.tasks import wait_first
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
     from konverge.runtime.admission.server import WebhookRunner
 
 __all__ = ["Manager"]
@@ -79,7 +81,8 @@ class Manager(Declarations, Supervised):
     """Runs controllers.
 
     `name` is the field manager of their writes, and part of the User-Agent. `config` None loads the kubeconfig or the mounted
-    ServiceAccount. `metrics` may be shared between managers. Constructing it starts nothing.
+    ServiceAccount. `metrics` may be shared between managers. The spans of reconciles and requests are from the provider `tracing`, an
+    object of OpenTelemetry. Constructing it starts nothing.
 
     >>> Manager("backup-operator").name
     'backup-operator'
@@ -94,6 +97,7 @@ class Manager(Declarations, Supervised):
         settings: ManagerSettings | None = None,
         random: Random | None = None,
         leadership: Leadership | None = None,
+        tracing: TracerProvider | None = None,
     ) -> None:
         if not name or len(name) > 100:
             raise UsageError(f"manager name {name!r}: it is the field manager of every write; use 1 to 100 characters")
@@ -108,6 +112,8 @@ class Manager(Declarations, Supervised):
         """Admits each reconcile, for a plan; set it before the start. Not beside sharding, which has a gate of its own."""
         self.tap: Tap | None = None
         """Records each reconcile (`konverge.recording`); set it before the start."""
+        self.tracing = tracing
+        """The provider of the spans; a build may set it before the start. None: no spans."""
         self._core = core = Core(
             name,
             metrics=self.metrics,
@@ -145,6 +151,12 @@ class Manager(Declarations, Supervised):
         core = self._core
         core.observer, core.reorder, core.gates = self.observer, self.reorder, self.gates
         core.tap = self.tap
+        if self.tracing is not None:
+            # Here, because it brings OpenTelemetry.
+            from konverge.client.tracing import Tracing
+
+            core.tracing = Tracing(self.tracing)
+            core.tracing.leave_caller()
         async with contextlib.AsyncExitStack() as stack:
             for part in self._parts:
                 await stack.enter_async_context(part.open())

@@ -85,6 +85,7 @@ class Controllers(ManagerPart):
             reorder=core.reorder,
             gates=core.gates,
             tap=core.tap,
+            tracing=core.tracing,
         )
         core.unfenced = core.services
         if core.plugged.leadership is not None:

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from konverge.client import Client, ClientConfig, Fence
 from konverge.errors import UsageError
@@ -28,6 +28,9 @@ from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.observability.failures import FailureObserver
 from konverge.runtime.reconcile.services import ManagerServices
 from konverge.tasks import Broadcast
+
+if TYPE_CHECKING:
+    from konverge.client.tracing import Tracing
 
 __all__ = ["Core", "Plugged"]
 
@@ -77,6 +80,7 @@ class Core:
         self.reorder: Reorder | None = None
         self.gates: ObjectGates | None = None
         self.tap: Tap | None = None
+        self.tracing: Tracing | None = None
         self._started = started
         # Declarations
         self.controllers: dict[str, Controller[Any]] = {}

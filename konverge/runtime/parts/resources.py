@@ -47,7 +47,12 @@ class ApiClient(ManagerPart):
         core.config = core.config or await ClientConfig.load()
         with nullcontext(core.config) if core.tap is None else core.tap.open(core.config) as config:
             async with Client(
-                config, name=core.name, settings=self._settings, metrics=core.metrics, random=core.random
+                config,
+                name=core.name,
+                settings=self._settings,
+                metrics=core.metrics,
+                random=core.random,
+                tracing=core.tracing,
             ) as client:
                 core.client = core.leader_client = client
                 core.term = Term(leads=True)

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from konverge.client import Client, Fence
 from konverge.clock import wall_clock
@@ -29,6 +29,9 @@ from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.observability.failures import FailureObserver
 from konverge.runtime.reconcile.threads import Threads
 from konverge.tasks import Broadcast
+
+if TYPE_CHECKING:
+    from konverge.client.tracing import Tracing
 
 __all__ = ["ManagerServices", "ReconcileServices", "field_manager"]
 
@@ -77,6 +80,8 @@ class ManagerServices:
     """Returns the gate of a controller's objects; None if this process reconciles every object."""
     tap: Tap | None = None
     """Records the reconciles; None without a recording."""
+    tracing: Tracing | None = None
+    """Opens the spans of requests and reconciles; None without tracing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,12 +25,13 @@ import msgspec
 from konverge.client import ClientConfig, ClientSettings
 from konverge.client.discovery import read_resources
 from konverge.client.requests import JSON, Request
+from konverge.client.targets import ObjectId, RequestTarget, target_of
 from konverge.client.transport import OpenStream, Response
 from konverge.errors import Unreachable, UsageError
 from konverge.planning.documents import Document
 from konverge.planning.overlay import PlannedObject
 from konverge.planning.responses import answer, deleted, not_found
-from konverge.planning.targets import ObjectId, RequestTarget, Selected, in_form_of, target_of
+from konverge.planning.targets import Selected, in_form_of
 from konverge.planning.writes import body_of, precondition_failure, step_of, write_of
 from konverge.recording import Exchange, RecordedReconcile, Recording
 from konverge.recording.blanks import document_of

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from konverge.client.targets import target_of
 from konverge.planning.documents import Difference, differences
 from konverge.planning.report import decided_part
-from konverge.planning.targets import target_of
 from konverge.planning.text import field_text
 from konverge.recording import Exchange, RecordedReconcile, Recording
 from konverge.recording.blanks import is_placeholder

@@ -10,8 +10,8 @@ from typing import Any, Final
 import yaml
 
 from konverge.client.discovery import read_resources
+from konverge.client.targets import target_of
 from konverge.planning.documents import Document
-from konverge.planning.targets import target_of
 from konverge.recording import RecordedReconcile, Recording
 from konverge_testing.replay.restored import SERVERS
 from konverge_testing.replay.story import Change, Story, story_of

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
+from konverge.client.targets import ObjectId, target_of
 from konverge.planning.documents import Document
-from konverge.planning.targets import ObjectId, target_of
 from konverge.recording import RecordedReconcile, Recording
 from konverge_testing.replay.cluster import objects_of
 from konverge_testing.replay.restored import SERVERS

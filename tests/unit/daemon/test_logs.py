@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 import structlog
+from spans import Spans
 
 from konverge.daemon.logs import HIDDEN, configure, hide_secrets
+from konverge.daemon.tracing import add_trace_ids
 
 
 @pytest.fixture
@@ -142,3 +144,15 @@ def test_values_that_look_like_credentials_are_hidden_at_any_depth(text: str, ex
 
 def test_bytes_are_measured_and_not_shown() -> None:
     assert hide_secrets(None, "info", {"event": "x", "body": b"hunter2"})["body"] == "<7 bytes>"
+
+
+def test_a_line_within_a_span_has_the_ids_of_its_trace(stream: io.StringIO) -> None:
+    configure(form="json", stream=stream, processors=(add_trace_ids,))
+    log = structlog.get_logger("konverge.controller")
+    log.info("outside")
+    with Spans().provider.get_tracer("test").start_as_current_span("reconcile") as span:
+        log.info("inside")
+    outside, inside = map(json.loads, stream.getvalue().splitlines())
+    assert not outside.keys() & {"trace_id", "span_id"}
+    found = span.get_span_context()
+    assert (inside["trace_id"], inside["span_id"]) == (f"{found.trace_id:032x}", f"{found.span_id:016x}")

@@ -12,11 +12,11 @@ from widgets import CONFIG_MAP, Widget, widget
 
 from konverge.client import Client, ClientConfig, ClientSettings, Response, Transport
 from konverge.client.requests import Request
+from konverge.client.targets import ObjectId
 from konverge.crds import crd_manifests
 from konverge.errors import AlreadyExists, ApiError, Conflict, NotFound
 from konverge.planning.report import changes_of
 from konverge.planning.responses import refusal
-from konverge.planning.targets import ObjectId
 from konverge.planning.transport import PlannedCluster, PlanningTransport
 from konverge_testing import Lab, install_crds
 

@@ -43,6 +43,7 @@ MONITORS = {"metrics": {"podMonitor": {"enabled": True}, "serviceMonitor": {"ena
 SERVICE_MONITOR = {"metrics": {"serviceMonitor": {"enabled": True}}}
 SECURE: dict[str, Any] = {"metrics": {"secure": {"enabled": True}}}
 SECURE_BY_CERT_MANAGER = {"metrics": {"secure": {"enabled": True, "certificates": "certManager"}}}
+TRACED: dict[str, Any] = {"tracing": {"enabled": True}}
 RULE = {"prometheusRule": {"enabled": True}}
 DASHBOARDS = {"dashboards": {"enabled": True}}
 POLICY = {"networkPolicy": {"enabled": True}}
@@ -161,6 +162,8 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "metrics.service.annotations": ({"a": "b"}, {}),
     **monitor("podMonitor"),
     **monitor("serviceMonitor"),
+    "tracing.enabled": (True, {}),
+    "tracing.endpoint": ("http://collector:4318", TRACED),
     "prometheusRule.enabled": (True, {}),
     "prometheusRule.labels": ({"release": "p"}, RULE),
     "prometheusRule.disabled": (["KonvergeReconcileErrors"], RULE),
