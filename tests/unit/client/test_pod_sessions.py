@@ -51,6 +51,7 @@ async def test_a_command_returns_its_code_and_both_outputs(lab: Lab, last: str, 
     assert result.returncode == code
     assert result.stdout == b"".join(sorted(text.splitlines(keepends=True)))
     assert result.stderr == f"app sort {last}".encode()
+    assert (await lab.client.run("shop", lab.namespace, ["sort", last])).stdout == b""
 
 
 async def test_a_process_is_read_and_written_at_the_same_time(lab: Lab) -> None:
@@ -166,7 +167,7 @@ async def test_a_process_ends_with_its_code_after_the_last_output(
 
 
 @pytest.mark.parametrize("command", ["ls", [], ()])
-async def test_a_command_that_is_no_list_of_words_is_refused(lab: Lab, command: Sequence[str]) -> None:
+async def test_a_command_other_than_a_list_is_refused(lab: Lab, command: Sequence[str]) -> None:
     with pytest.raises(UsageError, match="give its words as a list"):
         await lab.client.run("shop", lab.namespace, command)
 
@@ -287,7 +288,7 @@ async def test_a_transport_without_websockets_names_the_missing_method(lab: Lab)
     def over(*_: object) -> Plain:
         return Plain()
 
-    client = Client(kv.ClientConfig.over(over), name="test")  # type: ignore[arg-type]
+    client = Client(kv.ClientConfig.over(over), name="test")  # type: ignore[arg-type]  # it lacks the other methods, too
     with pytest.raises(UsageError, match="Plain opens no websockets; give it the method `websocket`"):
         await client.run("shop", "web", ["ls"])
 
