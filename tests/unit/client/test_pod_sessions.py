@@ -14,6 +14,7 @@ from konverge.client.requests import Request
 from konverge.errors import ApiError, BadRequest, NotLeading, ServerFailure, Unreachable, UsageError
 from konverge_testing import Lab
 from konverge_testing.apiserver import AcceptedConnection, MemoryServer, RunningCommand
+from konverge_testing.apiserver.faults.rules import Drop, Fault, Match, Refuse, Rule
 from konverge_testing.apiserver.requests import User
 from konverge_testing.in_process import in_process
 
@@ -295,3 +296,19 @@ async def test_a_transport_without_websockets_names_the_missing_method(lab: Lab)
 
 def test_a_request_with_protocols_writes() -> None:
     assert Request(method="GET", path="/", protocols=("v4.channel.k8s.io",)).writes
+
+
+@CALLS
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [(Refuse(status=503), ServerFailure), (Refuse(status=403), kv.Forbidden), (Drop(), Unreachable)],
+    ids=["unavailable", "forbidden", "dropped"],
+)
+async def test_a_fault_of_the_server_reaches_the_caller(
+    lab: Lab, call: Call, fault: Fault, error: type[Exception]
+) -> None:
+    server = await pod(lab)
+    server.commands.serve(lab.namespace, "shop", sort)
+    server.faults.add(Rule(Match(resources=("pods",), verbs=("get",)), fault))
+    with pytest.raises(error):
+        await call(lab.client, "shop", lab.namespace)
