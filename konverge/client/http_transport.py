@@ -41,7 +41,7 @@ from konverge.client.settings import ClientSettings
 from konverge.client.status import retry_after_seconds
 from konverge.client.tls import TlsOptions, handshake_hint, make_context
 from konverge.client.transport import Fence, OpenStream, Response, WebSocket
-from konverge.client.websockets import HttpWebSocket, Refused, pinged
+from konverge.client.websockets import HttpWebSocket, Unopened, pinged
 from konverge.clock import wall_clock
 from konverge.errors import ConfigError, Unreachable, UsageError
 from konverge.logs import get_logger
@@ -293,7 +293,7 @@ class HttpTransport:
                 proxy=self._proxy,
                 timeout=aiohttp.ClientWSTimeout(ws_close=1.0),
             )
-        except Refused as refused:
+        except Unopened as refused:
             refusal = await _whole(refused.response)
         except Broken as broken:
             raise self.unreachable(request, broken.error) from broken.error

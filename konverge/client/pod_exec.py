@@ -68,7 +68,7 @@ _OUTPUTS: Final[dict[int, Literal["stdout", "stderr"]]] = {1: "stdout", 2: "stde
 
 
 def exec_request(name: str, namespace: str, command: Sequence[str], *, container: str, stdin: bool) -> Request:
-    """Return the request that starts a command; raises UsageError for a command that is no list of words."""
+    """Return the request that starts a command; raises UsageError for a command other than a list of words."""
     if isinstance(command, str) or not command:
         raise UsageError(
             f"the command of {namespace}/{name} is {command!r}: give its words as a list, for example ['sh', '-c', 'ls | wc']"

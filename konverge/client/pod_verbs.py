@@ -56,7 +56,7 @@ class PodVerbs(ClientCore):
         `container`. Leaving the block closes the connection, and the command may run on. The rights are `create` and `get` of `pods/exec`.
 
         Raises NotFound, BadRequest for an unknown container or a pod without a node, NotLeading behind a fence, and UsageError for a
-        command that is no list of words.
+        command other than a list of words.
         """
         request = exec_request(name, namespace, command, container=container, stdin=stdin)
         self._announce(request)
@@ -74,7 +74,7 @@ class PodVerbs(ClientCore):
         timeout: float = 60.0,
         limit: int = 1 << 20,
     ) -> CommandResult:
-        """Run a command in a container and return its exit code, stdout and stderr; an exit code other than 0 is no error.
+        """Run a command in a container and return its exit code, stdout and stderr; also for an exit code other than 0.
 
         Raises TimeoutError after `timeout` seconds, UsageError above `limit` bytes of output, and the errors of `exec` and
         `PodProcess.wait`. After an error the command may run on. The rights are `create` and `get` of `pods/exec`.

@@ -4,7 +4,7 @@ Guarantees: the body of a refusal is read, because it holds the server's reason;
 every 30 s keeps silent connections alive in load balancers. Nothing is buffered here: aiohttp stops reading from the socket while the
 caller does not receive.
 
-Caveats: a missing pong is no error, because a server that waits for a slow command reads no pings. TCP detects a dead peer
+Caveats: a missing pong is ignored, because a server that waits for a slow command reads no pings. TCP detects a dead peer
 (`sessions.py`).
 """
 
@@ -19,14 +19,14 @@ import aiohttp
 
 from konverge.errors import Unreachable
 
-__all__ = ["HttpWebSocket", "Refused", "keep_refusals", "pinged"]
+__all__ = ["HttpWebSocket", "Unopened", "keep_refusals", "pinged"]
 
 _PING_SECONDS: Final = 30.0
 _NORMAL: Final = frozenset({aiohttp.WSCloseCode.OK, aiohttp.WSCloseCode.GOING_AWAY, 1005, None})
 """Codes of a close frame that end the messages; 1005 and None mean a frame without a code."""
 
 
-class Refused(Exception):
+class Unopened(Exception):
     """The response of a server that opens no websocket, with its body read."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
@@ -34,11 +34,11 @@ class Refused(Exception):
 
 
 async def keep_refusals(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Raise Refused for a response other than 101 to the opening request of a websocket."""
+    """Raise Unopened for a response other than 101 to the opening request of a websocket."""
     response = await handler(request)
     if response.status != 101 and "Sec-WebSocket-Key" in request.headers:
         await response.read()
-        raise Refused(response)
+        raise Unopened(response)
     return response
 
 

@@ -47,6 +47,7 @@ class Kubelet:
         spec = {"nodeName": "n", "containers": [{"name": name} for name in containers or ["app"]]}
         described = {"metadata": {"name": pod, "namespace": namespace}, "spec": spec}
         if verb == "exec":
+            call.query = Query([*call.query.pairs, ("stdin", call.query.get("input", "0"))])
             return self.commands.open(call, described, _NO_OBJECTS)
         call.query = Query([("ports", call.query.get("port"))])
         return self.ports.open(call, described, _NO_OBJECTS)

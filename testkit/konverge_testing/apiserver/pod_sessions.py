@@ -25,7 +25,7 @@ from typing import Any, Final, TypeAlias
 
 from konverge_testing.apiserver.objects import Objects
 from konverge_testing.apiserver.pod_logs import container_of
-from konverge_testing.apiserver.requests import Call, Messages, Response
+from konverge_testing.apiserver.requests import Call, Messages, Query, Response
 from konverge_testing.apiserver.statuses import bad_request, not_found, not_implemented
 
 __all__ = [
@@ -43,16 +43,17 @@ _END: Final = 255
 
 
 class RunningCommand:
-    """A command as its container sees it: `args` are its words."""
+    """A command as its container sees it: `args` are its words. Its standard input is empty unless the client sends one."""
 
-    def __init__(self, messages: Messages, args: tuple[str, ...], container: str) -> None:
-        self.args = args
+    def __init__(self, messages: Messages, query: Query, container: str) -> None:
+        self.args = query.all("command")
         self.container = container
+        self._has_stdin = query.flag("stdin")
         self._messages = messages
 
     async def read(self) -> bytes:
         """Return the next bytes of the standard input; b"" at its end."""
-        while message := await self._messages.receive():
+        while self._has_stdin and (message := await self._messages.receive()):
             if message[0] == _END:
                 return b""
             if message[0] == 0 and len(message) > 1:
@@ -106,7 +107,7 @@ class PodCommands:
         container = container_of(pod, call.query.get("container"))
         place = (namespace, name)
         function = self._functions.get((*place, container)) or self._functions.get((*place, ""))
-        run = None if function is None else partial(_run, function, call.query.all("command"), container)
+        run = None if function is None else partial(_run, function, call.query, container)
         advice = f"server.commands.serve({namespace!r}, {name!r}, function)"
         return _opened(call, pod, objects, run, ("v5.channel.k8s.io", "v4.channel.k8s.io"), advice)
 
@@ -139,7 +140,7 @@ def check_ports(call: Call) -> None:
 
 
 def is_websocket(call: Call) -> bool:
-    """Return whether a call asks for a websocket."""
+    """Return whether a call opens a websocket."""
     return call.headers.get("upgrade", "").lower() == "websocket"
 
 
@@ -168,8 +169,8 @@ def _opened(
     return Response(status=101, session=session, protocol=chosen[0])
 
 
-async def _run(function: CommandFunction, args: tuple[str, ...], container: str, messages: Messages) -> None:
-    command = RunningCommand(messages, args, container)
+async def _run(function: CommandFunction, query: Query, container: str, messages: Messages) -> None:
+    command = RunningCommand(messages, query, container)
     try:
         code = await function(command)
     except Exception as error:  # noqa: BLE001 - the client gets it, as the error of a container runtime

@@ -14,6 +14,7 @@ from konverge.client.requests import Request
 from konverge.errors import ApiError, BadRequest, NotLeading, ServerFailure, Unreachable, UsageError
 from konverge_testing import Lab
 from konverge_testing.apiserver import AcceptedConnection, MemoryServer, RunningCommand
+from konverge_testing.apiserver.faults.rules import Drop, Fault, Match, Refuse, Rule
 from konverge_testing.apiserver.requests import User
 from konverge_testing.in_process import in_process
 
@@ -51,6 +52,7 @@ async def test_a_command_returns_its_code_and_both_outputs(lab: Lab, last: str, 
     assert result.returncode == code
     assert result.stdout == b"".join(sorted(text.splitlines(keepends=True)))
     assert result.stderr == f"app sort {last}".encode()
+    assert (await lab.client.run("shop", lab.namespace, ["sort", last])).stdout == b""
 
 
 async def test_a_process_is_read_and_written_at_the_same_time(lab: Lab) -> None:
@@ -166,7 +168,7 @@ async def test_a_process_ends_with_its_code_after_the_last_output(
 
 
 @pytest.mark.parametrize("command", ["ls", [], ()])
-async def test_a_command_that_is_no_list_of_words_is_refused(lab: Lab, command: Sequence[str]) -> None:
+async def test_a_command_other_than_a_list_is_refused(lab: Lab, command: Sequence[str]) -> None:
     with pytest.raises(UsageError, match="give its words as a list"):
         await lab.client.run("shop", lab.namespace, command)
 
@@ -287,10 +289,26 @@ async def test_a_transport_without_websockets_names_the_missing_method(lab: Lab)
     def over(*_: object) -> Plain:
         return Plain()
 
-    client = Client(kv.ClientConfig.over(over), name="test")  # type: ignore[arg-type]
+    client = Client(kv.ClientConfig.over(over), name="test")  # type: ignore[arg-type]  # it lacks the other methods, too
     with pytest.raises(UsageError, match="Plain opens no websockets; give it the method `websocket`"):
         await client.run("shop", "web", ["ls"])
 
 
 def test_a_request_with_protocols_writes() -> None:
     assert Request(method="GET", path="/", protocols=("v4.channel.k8s.io",)).writes
+
+
+@CALLS
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [(Refuse(status=503), ServerFailure), (Refuse(status=403), kv.Forbidden), (Drop(), Unreachable)],
+    ids=["unavailable", "forbidden", "dropped"],
+)
+async def test_a_fault_of_the_server_reaches_the_caller(
+    lab: Lab, call: Call, fault: Fault, error: type[Exception]
+) -> None:
+    server = await pod(lab)
+    server.commands.serve(lab.namespace, "shop", sort)
+    server.faults.add(Rule(Match(resources=("pods",), verbs=("get",)), fault))
+    with pytest.raises(error):
+        await call(lab.client, "shop", lab.namespace)
