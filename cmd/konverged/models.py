@@ -23,6 +23,8 @@ __all__ = ["cluster_kinds", "models"]
 _API_VERSION = re.compile(r"([a-z0-9.-]+/)?v[0-9]+((alpha|beta)[0-9]+)?")
 _UNUSED = ("namespace", "controllers", "metrics", "health", "debug", "log-level", "log-format", "drain", "sharding")
 _ONE_LINE = 60
+_MANY = 50
+"""Classes of which most are of no use to a program."""
 
 
 class ModuleRequest(NamedTuple):
@@ -241,7 +243,8 @@ def _write(target: Path, before: str | None, text: str) -> None:
     except OSError as error:
         raise click.ClickException(f"{target}: {error.strerror or error}") from error
     number = text.count("\nclass ")
-    click.echo(f"{target}: {number} classes" if number > 1 else f"{target}: 1 class")
+    hint = "; --fields selects some of them" if number > _MANY else ""
+    click.echo(f"{target}: {number} classes{hint}" if number > 1 else f"{target}: 1 class")
 
 
 def _text(target: Path) -> str | None:
