@@ -35,7 +35,7 @@ class ModuleRequest(NamedTuple):
     files: tuple[str, ...]
 
     def arguments(self, output: str | None) -> list[str]:
-        """Return the arguments of the command that makes this request."""
+        """Return the arguments of a command with this request."""
         words, version = list[str](), ""
         for api_version, kind in self.kinds:
             words += [kind] if api_version == version else [api_version, kind]
