@@ -24,7 +24,7 @@ _API_VERSION = re.compile(r"([a-z0-9.-]+/)?v[0-9]+((alpha|beta)[0-9]+)?")
 _UNUSED = ("namespace", "controllers", "metrics", "health", "debug", "log-level", "log-format", "drain", "sharding")
 _ONE_LINE = 60
 _MANY = 50
-"""Classes of which most are of no use to a program."""
+"""A module with more classes has many that no program reads, so the command names --fields."""
 
 
 class ModuleRequest(NamedTuple):
