@@ -23,6 +23,8 @@ __all__ = ["cluster_kinds", "models"]
 _API_VERSION = re.compile(r"([a-z0-9.-]+/)?v[0-9]+((alpha|beta)[0-9]+)?")
 _UNUSED = ("namespace", "controllers", "metrics", "health", "debug", "log-level", "log-format", "drain", "sharding")
 _ONE_LINE = 60
+_MANY = 50
+"""A module with more classes has many that no program reads, so the command names --fields."""
 
 
 class ModuleRequest(NamedTuple):
@@ -33,7 +35,7 @@ class ModuleRequest(NamedTuple):
     files: tuple[str, ...]
 
     def arguments(self, output: str | None) -> list[str]:
-        """Return the arguments of the command that makes this request."""
+        """Return the arguments of a command with this request."""
         words, version = list[str](), ""
         for api_version, kind in self.kinds:
             words += [kind] if api_version == version else [api_version, kind]
@@ -241,7 +243,8 @@ def _write(target: Path, before: str | None, text: str) -> None:
     except OSError as error:
         raise click.ClickException(f"{target}: {error.strerror or error}") from error
     number = text.count("\nclass ")
-    click.echo(f"{target}: {number} classes" if number > 1 else f"{target}: 1 class")
+    hint = "; --fields selects some of them" if number > _MANY else ""
+    click.echo(f"{target}: {number} classes{hint}" if number > 1 else f"{target}: 1 class")
 
 
 def _text(target: Path) -> str | None:

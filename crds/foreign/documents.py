@@ -2,6 +2,8 @@
 
 Guarantees: pure. OpenAPI v3 documents of an API server (`/openapi/v3/apis/batch/v1`), its v2 document (`/openapi/v2`), and definitions as
 YAML or JSON, several in one text, are read alike. Lists of a kind are left out.
+
+Caveats: the v2 document has no defaults, and a quantity is a text in it.
 """
 
 from __future__ import annotations

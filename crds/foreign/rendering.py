@@ -10,6 +10,7 @@ import re
 import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from konverge.crds.foreign.collecting import Classes, ModelKey, Node, collected
 from konverge.crds.foreign.documents import ForeignKind
@@ -24,8 +25,10 @@ __all__ = ["command_in", "generated"]
 _WIDTH = 88
 _COMMAND = "konverge models"
 _NOTE = "# Written by this command. With --check it compares the file with the API."
-_SENTENCE = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!etc)[.:]\s+(?=[A-Z`\[*-])")
+_SENTENCE = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!etc)\.\s+(?=[A-Z`\[*-])")
 _LONGEST = 200
+_LISTED = 2
+_IMPORTED = re.compile(r"\b(?:Annotated|Any|AwareDatetime|Field|Literal)\b")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]|]|[^"\[\]|]+')
 _VALUE = re.compile(r'"(?:[^"\\]|\\.)*"')
 
@@ -41,20 +44,13 @@ def generated(kinds: Sequence[ForeignKind], fields: Sequence[str] = (), command:
     names, parts = set[str](), list[str]()
     for key in _in_order(classes):
         node, members = classes.nodes[key], fields_of(classes, key)
-        lines = list(_class_lines(node, members))
-        parts.append("\n".join(lines))
-        text = "\n".join(line for line in lines if not line.lstrip().startswith('"""'))
-        names |= {
-            name
-            for name in ("Annotated", "Any", "AwareDatetime", "Field", "Literal")
-            if re.search(rf"\b{name}\b", text)
-        }
-        names.add("PartialResource" if node.is_root else "PartialModel")
+        names |= {"PartialResource" if node.is_root else "PartialModel", *_names_in(members)}
+        parts.append("\n".join(_class_lines(node, members)))
         if node.is_root:
-            parts[-1] += f"\n\n\n{_constant(node)}"
+            parts.append(_constant(node))
     head = [
         *_comment(command),
-        '"""Typed models of ' + _listed(kinds) + '."""',
+        f'"""Typed models of {_listed(kinds)}."""',
         "",
         "from __future__ import annotations",
         "",
@@ -64,36 +60,40 @@ def generated(kinds: Sequence[ForeignKind], fields: Sequence[str] = (), command:
 
 def command_in(text: str) -> list[str] | None:
     """Return the arguments of the command that wrote a module, None if no command did."""
-    lines = text.splitlines()
-    if not lines or lines[0] != _NOTE:
+    _, note, rest = text.partition(f"{_NOTE}\n")
+    if not note:
         return None
-    comment = [
-        line.removeprefix("#").strip() for line in lines[1 : next(i for i, line in enumerate(lines) if line[:1] != "#")]
-    ]
-    return shlex.split(" ".join(line.removesuffix("\\") for line in comment))[2:]
+    comment = takewhile(lambda line: line.startswith("#"), rest.splitlines())
+    return shlex.split(" ".join(line.removeprefix("#").removesuffix("\\") for line in comment))[2:]
 
 
 def _comment(command: Sequence[str]) -> Iterator[str]:
     """Write the command in lines that end between its arguments, and never between an option and its value."""
     yield _NOTE
-    lines = [_COMMAND]
-    for word in re.split(r"\s+(?=--)|(?<!--fields)(?<!--from)(?<!--output)\s+", shlex.join(command)):
-        if len(lines[-1]) + len(word) > _WIDTH - 6:
-            lines.append(f"    {word}")
+    lines, words = [_COMMAND], iter(command)
+    for word in words:
+        part = f"{word} {shlex.quote(next(words, ''))}" if word.startswith("--") else shlex.quote(word)
+        if len(lines[-1]) + len(part) > _WIDTH - 6:
+            lines.append(f"    {part}")
         else:
-            lines[-1] += f" {word}"
+            lines[-1] += f" {part}"
     yield from (f"# {line}" + (" \\" if number < len(lines) else "") for number, line in enumerate(lines, 1))
 
 
 def _listed(kinds: Sequence[ForeignKind]) -> str:
-    names = [f"{each.api_version} {each.kind}" for each in kinds]
-    return (
-        names[0]
-        if len(names) == 1
-        else f"{', '.join(names[:-1])} and {names[-1]}"
-        if len(names) < 4
-        else f"{len(names)} kinds"
-    )
+    """Return the names of kinds for the first line of a module, or the number of kinds if they are many."""
+    *others, last = [f"{each.api_version} {each.kind}" for each in kinds]
+    if len(others) > _LISTED:
+        return f"{len(kinds)} kinds"
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _names_in(fields: Iterable[ModelField]) -> Iterator[str]:
+    """Yield the imported names in the annotations and defaults of fields."""
+    for field in fields:
+        source = _VALUE.sub("", " ".join([*field.members, field.default]))
+        yield from _IMPORTED.findall(source)
+        yield from ("Annotated", "Field") if field.alias else ()
 
 
 def _imports(names: set[str]) -> Iterator[str]:
@@ -132,21 +132,19 @@ def _in_order(classes: Classes) -> list[ModelKey]:
     return list(order)
 
 
-def _class_lines(node: Node, fields: Iterable[ModelField]) -> Iterator[str]:
+def _class_lines(node: Node, fields: Sequence[ModelField]) -> Iterator[str]:
     base = "PartialResource" if node.is_root else "PartialModel"
     yield f"class {node.name}({base}):"
     _, schema = resolved(node.schema, node.kind.definitions)
     docstring = list(_docstring(schema.get("description", "")))
     yield from docstring
-    if docstring:
+    if docstring and fields:
         yield ""
-    empty = True
     for field in fields:
-        empty = False
         yield from _field_lines(field)
         yield from _docstring(field.description)
-    if empty:
-        yield from () if docstring else ["    pass"]
+    if not docstring and not fields:
+        yield "    pass"
 
 
 def _field_lines(field: ModelField) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from test_report_models import test_the_models_are_as_in_the_api
 
 from konverge.crds.foreign.documents import ForeignKind
 from konverge.crds.foreign.drift import differences
@@ -22,6 +23,8 @@ from konverge.errors import ApiError
 from konverge.kinds import Kind
 from konverge_testing import ControlPlane, Lab
 from konverge_testing.memory_server import ApiServer
+
+__all__ = ["test_the_models_are_as_in_the_api"]
 
 pytestmark = pytest.mark.control_plane
 

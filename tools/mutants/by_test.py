@@ -6,6 +6,7 @@ from typing import Final
 
 from by_test_controls import CONTROLS
 from by_test_machines import MACHINES
+from by_test_models import MODELS
 from by_test_operations import OPERATIONS
 from by_test_planning import PLANNING
 from by_test_pools import POOLS
@@ -781,6 +782,7 @@ BY_TEST: Final = (
     ),
     *CONTROLS,
     *MACHINES,
+    *MODELS,
     *OPERATIONS,
     *PLANNING,
     *POOLS,

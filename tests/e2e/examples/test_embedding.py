@@ -97,6 +97,8 @@ def test_every_example_is_run_by_a_test() -> None:
         "test_render": "tests/unit/runtime/test_guide_examples.py",
         "test_queue_recorded": "testkit/tests/unit/replay/test_guide.py",
         "test_replace_pods": "tests/unit/runtime/test_guide_examples.py",
+        "test_report": "tests/unit/runtime/test_guide_examples.py",
+        "test_report_models": "tests/e2e/test_models.py",
         "test_runner": "testkit/tests/unit/kit/test_documents.py",
         "test_stock": "tests/unit/runtime/test_guide_examples.py",
         "test_team": "testkit/tests/unit/kit/test_documents.py",

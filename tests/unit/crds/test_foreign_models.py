@@ -242,22 +242,35 @@ def test_recursive_schemas_are_classes_that_name_themselves(monkeypatch: pytest.
     assert stored.to_dict()["spec"] == data["spec"]
 
 
+COMMAND = [
+    "batch/v1",
+    "Job",
+    "--fields",
+    "spec." + "x" * 60,
+    "--fields",
+    "status",
+    "--from",
+    "a  b" * 15,
+    "-o",
+    "a b.py",
+]
+
+
 def test_all_built_in_kinds_are_formatted_and_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = generated(
-        KINDS, (), ["batch/v1", "Job", "--fields", "spec." + "x" * 60, "--fields", "status", "-o", "a b.py"]
-    )
+    text = generated(KINDS, (), COMMAND)
     (tmp_path / "models.py").write_text(text)
     ruff = [str(Path(sys.executable).with_name("ruff")), "--isolated", "--quiet"]
     for words in (["format", "--diff"], ["check", "--select", "A,B,E4,E7,E9,F,N,PIE,RUF,UP"]):
         run = subprocess.run([ruff[0], *words, *ruff[1:], str(tmp_path)], capture_output=True, text=True, check=False)
         assert (run.returncode, run.stdout) == (0, "")
-    assert command_in(text) == ["batch/v1", "Job", "--fields", "spec." + "x" * 60, "--fields", "status", "-o", "a b.py"]
     kinds = [value for value in loaded(text, monkeypatch).values() if isinstance(value, Kind)]
     assert len(kinds) == len(KINDS) > 60
-    assert text == generated(list(KINDS), (), command_in(text) or ())
+    assert command_in("# A license.\n\n" + text) == COMMAND
 
 
 def test_descriptions_become_docstrings_of_one_sentence() -> None:
+    words = generated([ForeignKind("v1", "Tank", {"description": f"One of: Any, Field. {'More. ' * 9}"})])
+    assert (words.count("Any"), words.count("Field"), '"""One of: Any, Field."""' in words) == (1, 1, True)
     long = 'Whether it\'s "open", e.g. Wide. More info: https://example.com\n\nSecond.'
     spec = {
         **OBJECT,

@@ -9,13 +9,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from konverge.crds import to_yaml
-from konverge.crds.foreign.documents import find_kind
+from konverge.crds.foreign.documents import find_kind, kinds_in
 from konverge.crds.foreign.drift import differences
 from konverge.crds.foreign.rendering import generated
 from konverge.daemon.main import program
 from konverge.daemon.models import cluster_kinds
 from konverge.errors import UsageError
 from konverge_testing import Lab, install_crds
+from konverge_testing.apiserver.catalog import definitions
 from konverge_testing.flux import flux_crds
 
 DEFINITIONS = to_yaml(*flux_crds())
@@ -42,6 +43,8 @@ async def test_the_models_of_a_cluster_have_scope_and_plural(lab: Lab) -> None:
         (True, "helmreleases"),
     ]
     release = find_kind(kinds, *RELEASE, "the cluster")
+    former = list(kinds_in(json.loads(await lab.client.raw("GET", "/openapi/v2")), "OpenAPI v2"))
+    assert find_kind(former, "batch/v1", "Job", "OpenAPI v2").plural == "jobs"
     of_file = models(*RELEASE, "--from", "flux.yaml").output
     assert differences(of_file, generated([release])) == []
 
@@ -83,6 +86,12 @@ def test_without_kinds_every_definition_is_written_in_its_stored_version() -> No
     names = [definition["spec"]["names"]["kind"] for definition in flux_crds()]
     assert result.exit_code == 0
     assert [name for name in names if f"class {name}(PartialResource):" not in result.output] == []
+
+
+def test_a_module_of_many_classes_names_the_option_that_selects_fields() -> None:
+    Path("api.json").write_text(json.dumps({"openapi": "3.0.0", "components": {"schemas": dict(definitions())}}))
+    result = models("batch/v1", "Job", "--from", "api.json", "-o", "job.py")
+    assert (result.exit_code, result.output) == (0, "job.py: 121 classes; --fields selects some of them\n")
 
 
 @pytest.mark.parametrize(
