@@ -50,7 +50,12 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     """A change of one key, from the watch event to the handler: added (`old` None), updated, or deleted (`new` None).
 
     The decoder leaves `old` empty, and the store sets it to the object that it held. For a handler `old` is the object that it received
-    last, and `initial` marks objects that existed when the handler was added.
+    last, and `initial` marks objects that existed when the handler was added. A predicate is a function of a change:
+
+    >>> def created(change: Change) -> bool:
+    ...     return change.old is None
+    >>> created(Change("web", "nightly", None, None))
+    True
     """
 
     namespace: str

@@ -309,7 +309,7 @@ class QueueCore(Generic[K]):
         return None if entry is None else self._explain(entry, now)
 
     def snapshot(self, now: float, *, limit: int) -> Snapshot[K]:
-        """Return the waiting keys (at most `limit`, in the order of their runs) and the keys in work."""
+        """Return the waiting keys (at most `limit`, by priority and by time) and the keys in work."""
         self.advance(now)
         entries = list(islice(self._lanes, limit))
         held = (self._waiting.get(key) for key in self._working)

@@ -95,6 +95,12 @@ def test_type_checkers_and_the_interpreter_find_the_same_names(tree: Tree) -> No
     assert not strays, "\n".join(strays)
 
 
+def test_every_public_name_is_in_a_guide(tree: Tree) -> None:
+    guides = [*(tree.root / "docs/guide").glob("*.md"), tree.root / "README.md"]
+    used = {dotted.split(".")[1] for path in guides for dotted in DOCUMENTED.findall(path.read_text())}
+    assert sorted(set(konverge.__all__) - used) == []
+
+
 def test_every_public_name_has_a_docstring_with_an_example(tree: Tree) -> None:
     bare = [name for name in konverge.__all__ if not has_example(docstring(tree, name))]
     assert not bare, "\n".join(("users meet these names first: say what each promises, and show it in use", *bare))

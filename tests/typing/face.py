@@ -76,4 +76,18 @@ assert_type(kv.Controller.of(Backup), kv.Controller[Backup])
 assert_type(kv.Controller.of(SECRET, drop=["data"]), kv.Controller[kv.Object])
 assert_type(kv.Controller.of_metadata(Backup), kv.Controller[kv.MetadataObject])
 kv.Controller.of_metadata(Backup).reconciled_by(backup_operator.BackupReconciler())  # type: ignore[arg-type]  # it reads a spec
+
+
+def paused(metadata: kv.Metadata, caches: kv.Caches) -> str:
+    return "" if caches(SECRET).find(metadata.namespace, "target") else "there is no target"
+
+
+def created(change: kv.Change) -> bool:
+    return change.old is None
+
+
+CONTROLLED = kv.Controller.of(Backup).pausable(paused, observing=True).when(created)
+assert_type(CONTROLLED.retries(delay=lambda key, failures: 5.0 * failures), kv.Controller[Backup])
+assert_type(CONTROLLED.retries(limiter=kv.ItemExponential), kv.Controller[Backup])
+assert_type(CONTROLLED.prioritized(lambda metadata, reason: len(metadata.labels or {})), kv.Controller[Backup])
 backup_operator.build(kv.Manager("backup-operator"))

@@ -22,12 +22,12 @@ from konverge.runtime.builder.watched import Watched
 if TYPE_CHECKING:
     from konverge.runtime.cache.readers import Caches
 
-__all__ = ["NAMESPACE", "NAMESPACE_RIGHT", "Pausable", "PauseRule", "namespace_watch", "pauses"]
+__all__ = ["NAMESPACE_RIGHT", "Pausable", "PauseRule", "namespace_watch", "pauses"]
 
 PauseRule: TypeAlias = "Callable[[Metadata, Caches], str]"
 """Returns why an object is paused, "" if it is not."""
 
-NAMESPACE: Final = kind("v1", "Namespace", namespaced=False, plural="namespaces")
+_NAMESPACE: Final = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 NAMESPACE_RIGHT: Final = Rule("", ("namespaces",), ("list", "watch"), cluster_wide=True)
 _WITH_DELETION: Final = "including-deletion"
 
@@ -74,7 +74,7 @@ def namespace_watch(primary: Kind[Any], pausable: Pausable | None) -> Watched | 
     if pausable is None or not pausable.namespaces or primary.namespaced is False:
         return None
     return Watched(
-        NAMESPACE,
+        _NAMESPACE,
         partial(_keys_inside, primary),
         metadata_only=True,
         predicate=partial(_label_changed, pausable.name),

@@ -50,7 +50,7 @@ class QueueVerbs(ControllerSpec[R]):
         return replace(self, limiter=limiter if delay is None else partial(DelayByFailures, delay))
 
     def prioritized(self, by: Callable[[Metadata, str], int]) -> Self:
-        """Reconcile some objects before others: `by(metadata, reason)` returns a number, the greater the sooner.
+        """Reconcile some objects before others: `by(metadata, reason)` returns a number, the greater the sooner (`UsePriorityQueue`).
 
         The number is added to the priority of the event: 0, or -100 for the first list and resyncs, as in controller-runtime. `metadata`
         is the cached object's, and `reason` is one of `ctx.reasons`. The function is called for each enqueued key of a cached object, so

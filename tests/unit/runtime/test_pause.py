@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from widgets import By, Widget
+from widgets import CONFIG_MAP, By, Widget
 
 import konverge as kv
 from konverge.conditions import Condition
@@ -189,19 +189,22 @@ async def test_a_predicate_hides_no_change_of_the_pause(lab: Lab) -> None:
     await lab.until(Gate, "main", kv.is_true("Paused"))
 
 
-async def test_a_kind_without_a_model_is_paused_without_a_condition(lab: Lab) -> None:
+@pytest.mark.parametrize("of", [kv.Controller.of, kv.Controller.of_metadata])
+async def test_a_kind_without_a_model_is_paused_without_a_condition(lab: Lab, of: Callable[..., Any]) -> None:
     calls: list[str] = []
 
-    async def reconcile(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
+    async def reconcile(object_: kv.Resource, ctx: kv.Context[kv.Resource]) -> kv.Outcome:
         calls.append(object_.name)
         return kv.Done()
 
-    pod = kv.kind("v1", "ConfigMap")
-    await lab.start(lambda manager: manager.add(kv.Controller.of(pod).pausable().reconciled_by(By(reconcile))))
-    await lab.create(pod.new("main", annotations={NAME: "true"}))
+    await lab.start(lambda manager: manager.add(of(CONFIG_MAP).pausable().reconciled_by(By(reconcile))))
+    await lab.create(CONFIG_MAP.new("main", annotations={NAME: "true"}))
     await lab.settled()
     assert calls == []
-    assert "PausedByAnnotation" not in str((await lab.get(pod, "main")).data)
+    assert "PausedByAnnotation" not in str((await lab.get(CONFIG_MAP, "main")).data)
+    await lab.patch(CONFIG_MAP, "main", annotated(None))
+    await lab.settled()
+    assert calls == ["main"]
 
 
 def test_the_watch_of_namespaces_and_its_right_are_opt_in() -> None:
