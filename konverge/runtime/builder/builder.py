@@ -73,7 +73,7 @@ class Controller(WatchVerbs[R], ReportVerbs[R], QueueVerbs[R]):
 
     @staticmethod
     def of_metadata(what: Kind[Any] | type[Any]) -> Controller[MetadataObject]:
-        """Name the primary kind, of which only metadata is sent and cached (controller-runtime: `For` with `OnlyMetadata`).
+        """Name the primary kind; the API server sends only its metadata (controller-runtime: `For` with `OnlyMetadata`).
 
         `reconcile` gets a `MetadataObject`, and a predicate metadata. Finalizers and children work as with whole objects. The status is
         unknown: `ctx.status` raises MetadataOnly, a failed reconcile sets no condition, and `konverge rbac` gives no right to write it.

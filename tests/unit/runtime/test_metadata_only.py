@@ -128,7 +128,7 @@ async def test_only_metadata_and_no_read_of_a_child_reaches_the_process(lab: Lab
 
 
 @pytest.mark.parametrize("drift", [False, True], ids=["unchanged", "sent"])
-async def test_what_own_returns_shows_metadata_whether_or_not_it_was_sent(lab: Lab, drift: bool) -> None:
+async def test_own_returns_metadata_whether_or_not_it_sent_an_apply(lab: Lab, drift: bool) -> None:
     owner = Owner()
     await started(lab, owner)
     if drift:
