@@ -252,7 +252,7 @@ USES: dict[str, Callable[[kv.Context[Any]], object]] = {
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
-async def test_the_status_of_a_controller_of_metadata_is_an_error_at_its_use(
+async def test_the_status_of_an_object_without_a_body_is_an_error(
     lab: Lab, use: Callable[[kv.Context[Any]], object]
 ) -> None:
     async def reconcile(_: kv.MetadataObject, ctx: kv.Context[kv.MetadataObject]) -> kv.Outcome:
