@@ -149,6 +149,8 @@ class Controller(WatchVerbs[R], ReportVerbs[R], QueueVerbs[R]):
                 f"controller {self.name!r}: .pausable(): {self.kind.group_kind} declares no condition {ConditionType.PAUSED}: add it to "
                 "conditions=(...) of @kv.resource, so that people see the pause"
             )
+        if self.dropped is not None and isinstance(by, str) and self.dropped.covers(("metadata", "annotations", by)):
+            raise UsageError(f"controller {self.name!r}: .pausable({by!r}) needs the annotation, which drop names")
         if isinstance(by, str):
             chosen = Pausable(name=by, namespaces=namespaces, deletion=deletion, observing=observing)
         else:

@@ -257,6 +257,10 @@ DECLARE: dict[str, tuple[Callable[[], object], str]] = {
         lambda: kv.Controller.of(Widget).owns(SECRET).watches(SECRET, to=to_widgets, transform=shorten),
         "without transform, or watch the kind in another controller",
     ),
+    "pause": (
+        lambda: kv.Controller.of(CONFIG_MAP, drop=[NOTES]).pausable("example.com/notes"),
+        "needs the annotation, which drop names",
+    ),
     "conditions": (
         lambda: kv.Controller.of(CONFIG_MAP, drop=["status"]).invalid_as("Blocked", "Invalid"),
         r".invalid_as is about the status of ConfigMap, which Controller.of\(..., drop=\[...\]\) keeps out of the cache",
