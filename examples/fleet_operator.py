@@ -23,7 +23,7 @@ class FleetStatus(kv.Status):
 
 @kv.resource("example.com/v1", conditions=("Ready",))
 class Fleet(kv.CustomResource[FleetSpec, FleetStatus]):
-    """The nodes of a pool, and the token with which a node joins it."""
+    """The nodes of a pool, and their join token."""
 
 
 class FleetReconciler:

@@ -19,10 +19,15 @@ async def test_a_fleet_keeps_its_token_and_counts_nodes_without_their_images(lab
     await lab.patch(SECRET, "red-join", {"data": {"token": "ZHJpZnQ="}})
     await lab.until(SECRET, "red-join", lambda secret: secret.get("data", "token") == token)
     await lab.create(NODE.new("a", labels={POOL: "red"}))
-    images = [{"names": ["example.com/shop:1"], "sizeBytes": 1}]
-    ready = {"conditions": [{"type": "Ready", "status": "True"}], "images": images}
+    ready = {"conditions": [{"type": "Ready", "status": "True"}], "images": [{"names": ["example.com/shop:1"]}]}
     await lab.patch(NODE, "a", {"status": ready}, subresource="status")
     await lab.until(Fleet, "red", lambda fleet: fleet.status.nodes == 1)
+
+
+async def test_a_read_of_the_images_of_a_node_is_refused(lab: Lab) -> None:
+    await lab.start(build, settings=EVERYWHERE)
+    await lab.create(NODE.new("a"))
+    await lab.settled()
     with pytest.raises(FieldDropped, match=r"status\.images of Node a was read"):
         lab.manager.cache(NODE).get("", "a").get("status", "images")
 

@@ -184,7 +184,7 @@ def _without(raw: bytes | msgspec.Raw, fields: Tree) -> bytes:
             pass
     try:
         members = _MEMBERS.decode(raw)
-    except msgspec.ValidationError:  # another type than the path expects: there is no such field
+    except msgspec.ValidationError:  # another type than the path expects: nothing to drop
         return bytes(raw)
     for name, below in fields.items():
         if name is None or name not in members:

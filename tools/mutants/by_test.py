@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from by_test_caches import CACHES
 from by_test_controls import CONTROLS
 from by_test_machines import MACHINES
 from by_test_models import MODELS
@@ -206,7 +207,7 @@ BY_TEST: Final = (
         "with own_writes=False a change of another writer that came between our reads and our apply enqueues nothing",
         "konverge.runtime.reconcile.children",
         "Children.own",
-        "only_own_apply(cached.data(), stored.data, intent)",
+        "only_own_apply(cached.data(), stored.data if partial is None else as_cached(stored, partial), intent)",
         "True",
         test=STALE + "test_foreign_change_merged_with_our_own_apply_enqueues_the_owner",
     ),
@@ -780,6 +781,7 @@ BY_TEST: Final = (
         "True",
         test=CANDIDATE + "test_late_response_after_another_holder_was_seen_elects_no_leader",
     ),
+    *CACHES,
     *CONTROLS,
     *MACHINES,
     *MODELS,

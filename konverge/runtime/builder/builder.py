@@ -73,7 +73,7 @@ class Controller(WatchVerbs[R], ReportVerbs[R], QueueVerbs[R]):
 
     @staticmethod
     def of_metadata(what: Kind[Any] | type[Any]) -> Controller[MetadataObject]:
-        """Name the primary kind, of which only metadata is sent and cached (controller-runtime: `For` with `OnlyMetadata`).
+        """Name the primary kind; the API server sends only its metadata (controller-runtime: `For` with `OnlyMetadata`).
 
         `reconcile` gets a `MetadataObject`, and a predicate metadata. Finalizers and children work as with whole objects. The status is
         unknown: `ctx.status` raises MetadataOnly, a failed reconcile sets no condition, and `konverge rbac` gives no right to write it.
@@ -149,6 +149,8 @@ class Controller(WatchVerbs[R], ReportVerbs[R], QueueVerbs[R]):
                 f"controller {self.name!r}: .pausable(): {self.kind.group_kind} declares no condition {ConditionType.PAUSED}: add it to "
                 "conditions=(...) of @kv.resource, so that people see the pause"
             )
+        if self.dropped is not None and isinstance(by, str) and self.dropped.covers(("metadata", "annotations", by)):
+            raise UsageError(f"controller {self.name!r}: .pausable({by!r}) needs the annotation, which drop names")
         if isinstance(by, str):
             chosen = Pausable(name=by, namespaces=namespaces, deletion=deletion, observing=observing)
         else:

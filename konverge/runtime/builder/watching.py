@@ -163,7 +163,7 @@ class WatchVerbs(ControllerSpec[R]):
         `get`, and if the view is to be written. `transform` is a function in place of paths: it gets each object as a dict and returns
         the dict to cache. It must be idempotent and keep name, namespace, uid and resourceVersion. If it raises, the object is cached
         untransformed, and a warning names kind and object; the other objects are not affected. Controllers with other paths or functions
-        have caches of their own; equal ones share a cache.
+        have caches of their own; equal selections share a cache.
 
         Raises UsageError for `unlisted` without `optional`, for `namespaces` with an invalid name, for a repeated declaration, for two
         declarations of a kind that differ in `metadata_only`, `drop` or `transform`, for a path that cannot be dropped, and for a path that

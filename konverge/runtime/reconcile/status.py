@@ -366,7 +366,7 @@ class StatusEditor(Generic[St_co]):
 
 
 class UnreadStatus(StatusEditor[Any]):
-    """The status of an object of which only metadata is cached: nothing is written, and its use raises MetadataOnly."""
+    """The status of an object with cached metadata only: nothing is written, and its use raises MetadataOnly."""
 
     def __init__(self, what: str, *, now: datetime, strict: bool) -> None:
         super().__init__(previous={}, draft=dict, generation=0, declared=None, now=now, strict=strict)

@@ -186,6 +186,29 @@ async def test_a_watch_of_metadata_by_another_controller_keeps_no_bodies() -> No
         assert whole(shards.replicas["a"]) == owned(owners, "a")
 
 
+async def test_a_shared_controller_of_metadata_has_each_object_reconciled_by_one_replica() -> None:
+    seen: dict[str, set[str]] = {"a": set(), "b": set()}
+
+    class OfMetadata(Shards):
+        def _add(self, manager: kv.Manager) -> None:
+            async def reads(object_: kv.MetadataObject, ctx: kv.Context[kv.MetadataObject]) -> kv.Outcome:
+                seen[manager._core.instance].add(object_.name)
+                await ctx.own(SECRET.new(f"copy-of-{object_.name}", object_.namespace, stringData={"value": "1"}))
+                return kv.Done()
+
+            controller = kv.Controller.of_metadata(CONFIG_MAP).owns(SECRET, metadata_only=True).sharded()
+            manager.add(controller.reconciled_by(By(reads)))
+
+    async with OfMetadata(sharding=HASH) as shards:
+        await started(shards, "a", "b")
+        await shards.objects(8)
+        owners = await shards.settled("ab")
+        await asyncio.sleep(5)
+        assert seen == {name: owned(owners, name) for name in "ab"}
+        assert whole(shards.replicas["a"]) == set()
+        assert {await shards.copy(name) for name in owners} == {"1"}
+
+
 async def test_body_of_another_replicas_object_is_read_live_and_the_error_explains() -> None:
     said = list[str]()
 

@@ -52,6 +52,21 @@ async def widgets(lab: Lab) -> Lab:
     return lab
 
 
+@pytest.mark.parametrize("cached", [{"metadata_only": True}, {"drop": ["binaryData"]}], ids=str)
+async def test_children_of_small_caches_are_planned_by_their_drift(widgets: Lab, cached: dict[str, Any]) -> None:
+    lab = widgets
+    controller = kv.Controller.of(Widget).owns(CONFIG_MAP, **cached).reconciled_by(By(parts))
+    await lab.start(lambda manager: manager.add(controller))
+    await lab.create(widget(parts=2))
+    await lab.settled()
+    await lab.stop()
+    assert actions(await planned(lab, controller)) == {}
+    await lab.patch(CONFIG_MAP, "part-1", {"data": {"mode": "drifted"}})
+    report = await planned(lab, controller)
+    assert actions(report) == {"ConfigMap part-1": "update"}
+    assert fields(report, "part-1") == {".data.mode": ("drifted", "plain")}
+
+
 async def test_a_new_child_and_the_status_are_planned(widgets: Lab) -> None:
     lab = widgets
     await lab.create(widget(parts=1))

@@ -128,7 +128,7 @@ async def test_only_metadata_and_no_read_of_a_child_reaches_the_process(lab: Lab
 
 
 @pytest.mark.parametrize("drift", [False, True], ids=["unchanged", "sent"])
-async def test_what_own_returns_shows_metadata_whether_or_not_it_was_sent(lab: Lab, drift: bool) -> None:
+async def test_own_returns_metadata_whether_or_not_it_sent_an_apply(lab: Lab, drift: bool) -> None:
     owner = Owner()
     await started(lab, owner)
     if drift:
@@ -252,7 +252,7 @@ USES: dict[str, Callable[[kv.Context[Any]], object]] = {
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
-async def test_the_status_of_a_controller_of_metadata_is_an_error_at_its_use(
+async def test_the_status_of_an_object_without_a_body_is_an_error(
     lab: Lab, use: Callable[[kv.Context[Any]], object]
 ) -> None:
     async def reconcile(_: kv.MetadataObject, ctx: kv.Context[kv.MetadataObject]) -> kv.Outcome:
