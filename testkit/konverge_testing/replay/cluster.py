@@ -77,7 +77,7 @@ def objects_of(recording: Recording, reconcile: RecordedReconcile) -> dict[Objec
     if reconcile.object:
         cached(reconcile.key.api_version, reconcile.key.kind, reconcile.object)
     for read in reconcile.reads:
-        for name in read.documents:
+        for name in recording.objects(read):
             cached(read.api_version, read.kind, name)
     for exchange in reconcile.exchanges:
         if (
