@@ -88,13 +88,17 @@ class KeyName(msgspec.Struct, frozen=True):
 
 
 class CacheRead(msgspec.Struct, frozen=True):
-    """One read of a cache; `documents` are the objects that it returned, none for an absent object."""
+    """One read of a cache; `documents` are the objects that it returned, none for an absent object.
+
+    Many objects are a document of their own, `many`, which holds the ids: a list rarely changes between two reconciles.
+    """
 
     api_version: str
     kind: str
     operation: str
     argument: str
     documents: tuple[str, ...]
+    many: str = ""
 
 
 class Exchange(msgspec.Struct, kw_only=True):
@@ -143,6 +147,7 @@ class RecordedReconcile(msgspec.Struct, kw_only=True, tag="reconcile", tag_field
     traceback: str = ""
     writes: tuple[str, ...] = ()
     skipped: int = 0
+    epoch: int = 0
     dropped: int = 0
 
     @property

@@ -67,8 +67,12 @@ class LogFiles:
         self._known.clear()
         self._put(b"".join(self._head()))
 
-    def write(self, documents: Mapping[str, bytes], line: bytes, shorter: Callable[[int], bytes]) -> None:
-        """Write a line after those of its documents that the file lacks; `shorter` returns the line to write if these do not fit."""
+    def write(self, documents: Mapping[str, Callable[[], bytes]], line: bytes, shorter: Callable[[int], bytes]) -> None:
+        """Write a line after those of its documents that the file lacks.
+
+        Each document is a function that returns its line, which is called only then. `shorter` returns the line to write if all of these do
+        not fit.
+        """
         if self._file is None:
             return
         try:
@@ -85,8 +89,8 @@ class LogFiles:
             self._close()
             get_logger("konverge.recording").error("the recording ended", file=str(self._path), error=str(error))
 
-    def _lacking(self, documents: Mapping[str, bytes], line: bytes) -> bytes:
-        return b"".join([*(body for name, body in documents.items() if name not in self._known), line])
+    def _lacking(self, documents: Mapping[str, Callable[[], bytes]], line: bytes) -> bytes:
+        return b"".join([*(body() for name, body in documents.items() if name not in self._known), line])
 
     def _put(self, lines: bytes) -> None:
         assert self._file is not None

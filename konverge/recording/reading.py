@@ -12,6 +12,7 @@ import msgspec
 from konverge.errors import UsageError
 from konverge.recording.entries import (
     VERSION,
+    CacheRead,
     Document,
     EventLine,
     Header,
@@ -39,6 +40,10 @@ class Recording:
     documents: dict[str, Document] = field(default_factory=dict)
     reconciles: list[RecordedReconcile] = field(default_factory=list)
     events: list[EventLine] = field(default_factory=list)
+
+    def objects(self, read: CacheRead) -> tuple[str, ...]:
+        """Return the documents of the objects that a cache read returned."""
+        return tuple(self.data(read.many)) if read.many else read.documents
 
     def data(self, document: str) -> Any:
         """Return the content of a document as new data, None for an empty body."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -35,6 +36,7 @@ from konverge.recording.entries import (
     Served,
 )
 from konverge.recording.transport import recorded_transport
+from konverge.runtime.apply.applier import LruDict
 from konverge.runtime.hooks.tap import Pipeline, ReconcileEnd
 
 if TYPE_CHECKING:
@@ -54,6 +56,9 @@ E = TypeVar("E", bound=ReconcileEnd)
 _JSON_OF: Final = msgspec.json.Encoder().encode
 _MOST_SERVED: Final = 1 << 20
 """Bytes of one discovery or schema document that is recorded."""
+_MOST_NAMES: Final = 100_000
+_MANY: Final = 16
+"""Objects of a cache read that a reconcile names by itself."""
 _EVENT_GROUPS: Final = ("/apis/events.k8s.io/", "/api/v1/namespaces/")
 
 
@@ -77,8 +82,8 @@ class Sink(Protocol):
     def open(self) -> None:
         """Begin."""
 
-    def write(self, documents: Mapping[str, bytes], line: bytes, shorter: Callable[[int], bytes]) -> None:
-        """Take a line, and the documents that it names; `shorter` returns a line without them, for a sink that they do not fit."""
+    def write(self, documents: Mapping[str, Callable[[], bytes]], line: bytes, shorter: Callable[[int], bytes]) -> None:
+        """Take a line, and the functions for the lines of its documents; `shorter` returns a line without them, if they do not fit."""
 
     def close(self) -> None:
         """End."""
@@ -90,7 +95,7 @@ class _Entry:
     def __init__(self, controller: str, key: Key, reasons: tuple[str, ...], number: int) -> None:
         self.loop = asyncio.get_running_loop()
         self.started = self.loop.time()
-        self.documents: dict[str, bytes] = {}
+        self.documents: dict[str, Callable[[], bytes]] = {}
         self.reads: dict[CacheRead, None] = {}
         self.exchanges: list[Exchange] = []
         self.recorded = RecordedReconcile(
@@ -127,6 +132,8 @@ class Recorder:
         self._namespace = namespace
         self._blanks = Blanks(os.urandom(32)) if blanks is None else blanks
         self._current: ContextVar[_Entry | None] = ContextVar("konverge_recorded_reconcile", default=None)
+        self._names: LruDict[tuple[int, str, str, int], str] = LruDict(_MOST_NAMES)
+        """The ids of cached objects that were recorded: an unchanged object is neither read nor digested again."""
         self._served: dict[str, bytes] = {}
         self._count = 0
         self._sink = sink(self._head)
@@ -167,6 +174,7 @@ class Recorder:
         async def recorded(key: Key, cached: Cached, reasons: tuple[str, ...], log: Any, epoch: int = 0) -> E:
             self._count += 1
             entry = _Entry(controller, key, reasons, self._count)
+            entry.recorded.epoch = epoch
             with _contained():
                 self._begin(entry, key, cached, owned, caches)
             token = self._current.set(entry)
@@ -217,23 +225,39 @@ class Recorder:
                 self._read(entry, kind, operation, argument, objects)
 
     def _read(self, entry: _Entry, kind: Kind[Any], operation: str, argument: str, objects: Iterable[Cached]) -> None:
-        documents = tuple(self._cached(entry, kind, cached) for cached in objects)
-        entry.reads[CacheRead(kind.api_version, kind.kind, operation, argument, documents)] = None
+        documents, many = tuple(self._cached(entry, kind, cached) for cached in objects), ""
+        if len(documents) > _MANY:
+            documents, many = (), self._keep(entry, _JSON_OF(documents))
+        entry.reads[CacheRead(kind.api_version, kind.kind, operation, argument, documents, many)] = None
 
     def _cached(self, entry: _Entry, kind: Kind[Any], cached: Cached) -> str:
         """Keep a cached object for the entry, and return its id."""
+        identity = (id(cached), cached.uid, cached.version, len(cached.body))
+        name = self._names.get(identity)
+        if name is None:
+            document = self._document(kind, cached)
+            name = document.id
+            self._names.put(identity, name)
+            entry.documents[name] = partial(_line, document)
+        elif name not in entry.documents:
+            known = name
+            entry.documents[name] = lambda: _line(self._document(kind, cached, known))
+        return name
+
+    def _document(self, kind: Kind[Any], cached: Cached, name: str = "") -> Document:
+        """Return the document of a cached object, under its known id or a new id."""
         if cached.body:
             body = self._blanks.body(cached.body, secret=_is_secret(kind))
         else:
             body = _JSON_OF({"metadata": self._blanks.data(cached.data()["metadata"], secret=_is_secret(kind))})
         owned = tuple(OwnedFields(*owner, msgspec.Raw(fields)) for owner, fields in (cached.owned or {}).items())
-        return self._keep(entry, body, owned)
+        name = name or self._blanks.digest(b"\0".join((body, *(bytes(each.fields) for each in owned))))
+        return Document(id=name, body=msgspec.Raw(body), owned=owned)
 
-    def _keep(self, entry: _Entry, body: bytes, owned: tuple[OwnedFields, ...] = ()) -> str:
-        name = self._blanks.digest(b"\0".join((body, *(bytes(each.fields) for each in owned))))
-        if name not in entry.documents:
-            entry.documents[name] = _line(Document(id=name, body=msgspec.Raw(body), owned=owned))
-        return name
+    def _keep(self, entry: _Entry, body: bytes) -> str:
+        document = Document(id=self._blanks.digest(body), body=msgspec.Raw(body))
+        entry.documents[document.id] = partial(_line, document)
+        return document.id
 
     def _note_request(self, request: Request) -> Responded:
         entry = self._current.get()

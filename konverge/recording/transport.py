@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from konverge.client.transport import FencesSockets, OpenStream, Response, Transport
+from konverge.client.transport import FencesSockets, OpenStream, Response, Transport, WebSocket, opened
 
 if TYPE_CHECKING:
     from konverge.client import Fence
@@ -43,6 +43,9 @@ class _RecordedTransport:
     def stream(self, request: Request) -> AbstractAsyncContextManager[OpenStream]:
         return self._inner.stream(request)
 
+    def websocket(self, request: Request) -> AbstractAsyncContextManager[WebSocket | Response]:
+        return opened(self._inner, request)
+
 
 class _WithSockets(_RecordedTransport):
     """The same over a transport with sockets, whose writes a fence checks."""
@@ -53,5 +56,5 @@ class _WithSockets(_RecordedTransport):
 
 
 def recorded_transport(inner: Transport, note: Callable[[Request], Responded]) -> Transport:
-    """Return a transport over another transport, which notes each request but streams."""
+    """Return a transport over another transport, which notes each request, apart from streams and websockets."""
     return (_WithSockets if isinstance(inner, FencesSockets) else _RecordedTransport)(inner, note)

@@ -26,7 +26,7 @@ from konverge.client import ClientConfig, ClientSettings
 from konverge.client.discovery import read_resources
 from konverge.client.requests import JSON, Request
 from konverge.client.targets import ObjectId, RequestTarget, target_of
-from konverge.client.transport import OpenStream, Response
+from konverge.client.transport import OpenStream, Response, WebSocket
 from konverge.errors import Unreachable, UsageError
 from konverge.planning.documents import Document
 from konverge.planning.overlay import PlannedObject
@@ -77,7 +77,7 @@ def objects_of(recording: Recording, reconcile: RecordedReconcile) -> dict[Objec
     if reconcile.object:
         cached(reconcile.key.api_version, reconcile.key.kind, reconcile.object)
     for read in reconcile.reads:
-        for name in read.documents:
+        for name in recording.objects(read):
             cached(read.api_version, read.kind, name)
     for exchange in reconcile.exchanges:
         if (
@@ -155,6 +155,10 @@ class RecordedCluster:
         if dict(request.params).get("watch") != "true":
             raise UsageError(f"{request.what or request.path}: the stream of a reconcile is not recorded")
         return _silent()
+
+    def websocket(self, request: Request) -> AbstractAsyncContextManager[WebSocket | Response]:
+        """Raise UsageError: websockets are not recorded."""
+        raise UsageError(f"{request.what or request.path}: the websocket of a reconcile is not recorded")
 
     async def send(self, request: Request) -> Response:
         """Return the response of the record, or the nearest response if the record has none."""

@@ -66,6 +66,7 @@ class _Tap:
         self.cluster: RecordedCluster | None = None
         self._inside: ContextVar[bool] = ContextVar("konverge_replayed_reconcile", default=False)
         self._known = {_read_name(read) for read in reconcile.reads}
+        self._epoch = reconcile.epoch
         self._moment = from_rfc3339(reconcile.began)
 
     def inside(self) -> bool:
@@ -88,14 +89,14 @@ class _Tap:
     def around(
         self, _controller: str, _owned: AbstractSet[Kind[Any]], _caches: Caches, run: Pipeline[E]
     ) -> Pipeline[E]:
-        async def replayed(key: Key, cached: Cached, reasons: tuple[str, ...], log: Any, epoch: int = 0) -> E:
+        async def replayed(key: Key, cached: Cached, reasons: tuple[str, ...], log: Any, _epoch: int = 0) -> E:
             now = asyncio.get_running_loop().time()
             CLOCK_ERROR.set((self._moment - EPOCH).total_seconds() - now)
             assert self.cluster is not None
             self.cluster.began = now
             self._inside.set(True)
             try:
-                result = await run(key, cached, reasons, log, epoch)
+                result = await run(key, cached, reasons, log, self._epoch)
             except asyncio.CancelledError as error:
                 self.ended.set_result(error)
                 raise

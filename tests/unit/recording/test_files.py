@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -53,7 +54,7 @@ def test_two_files_hold_the_last_reconciles_in_the_given_size(tmp_path: Path) ->
     writer = ring(path)
     for number in range(400):
         name = f"d{number % 3}"
-        writer.write({name: document(name, 300)}, reconcile(number, name), lambda _: b"")
+        writer.write({name: partial(document, name, 300)}, reconcile(number, name), lambda _: b"")
     writer.close()
     recording = read_recording(path)
     numbers = [each.number for each in recording.reconciles]
@@ -68,7 +69,7 @@ def test_two_files_hold_the_last_reconciles_in_the_given_size(tmp_path: Path) ->
 
 def test_a_reconcile_that_does_not_fit_is_recorded_without_its_documents(tmp_path: Path) -> None:
     writer = ring(tmp_path / "tape")
-    writer.write({"big": document("big", LEAST)}, reconcile(1, "big"), lambda size: reconcile(1, dropped=size))
+    writer.write({"big": partial(document, "big", LEAST)}, reconcile(1, "big"), lambda size: reconcile(1, dropped=size))
     (entry,) = read_recording(tmp_path / "tape").reconciles
     assert entry.dropped > LEAST
     assert entry.object == ""

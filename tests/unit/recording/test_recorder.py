@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 from pathlib import Path
@@ -143,3 +144,24 @@ async def test_an_exception_of_the_recording_fails_no_reconcile(
     recording = await recorded(lab, file)
     assert {each.outcome for each in recording.reconciles} == {"RequeueAfter"}
     assert last(recording).object == ""
+
+
+async def test_an_unchanged_list_is_recorded_once(lab: Lab, file: Path) -> None:
+    async def lists(found: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        ctx.cache(CONFIG_MAP).list(found.namespace)
+        return kv.RequeueAfter(10)
+
+    for number in range(20):
+        await lab.create(part(number))
+    tape = await taped(lab, file, EVERYTHING.reconciled_by(By(lists)))
+    await lab.create(widget())
+    await asyncio.sleep(35)
+    await lab.stop()
+    recording = tape.read()
+    lines = file.read_bytes().splitlines()
+    for number in range(20):
+        assert sum(f'"part-{number}"'.encode() in line for line in lines) == 1
+    reads = [read for each in recording.reconciles for read in each.reads if read.operation == "list"]
+    assert len(reads) >= 4
+    assert len({read.many for read in reads}) == 1
+    assert len(recording.objects(reads[0])) == 20

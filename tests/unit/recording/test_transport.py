@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 import pytest
 
 from konverge.client.requests import Request
-from konverge.client.transport import FencesSockets, OpenStream, Response, Transport
+from konverge.client.transport import FencesSockets, OpenStream, Response, Transport, WebSocket, opened
 from konverge.errors import NotLeading
 from konverge.recording.transport import recorded_transport
 
 READ = Request(method="GET", path="/api/v1/namespaces")
+OPEN: Any = object()
 WRITE = Request(method="DELETE", path="/api/v1/namespaces/web")
 
 
@@ -32,7 +33,10 @@ class Plain:
         return Response(200, b"{}")
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[OpenStream]:
-        raise AssertionError(request)
+        return nullcontext(OPEN)
+
+    def websocket(self, request: Request) -> AbstractAsyncContextManager[WebSocket | Response]:
+        return nullcontext(Response(101, b""))
 
 
 class Sockets(Plain):
@@ -61,6 +65,9 @@ async def test_a_recorded_transport_fences_sockets_as_the_inner_does(inner: Any,
     transport = recorded_transport(inner, noting(seen))
     assert (await transport.send(READ)).status == 200
     assert isinstance(transport, FencesSockets) is fences
+    async with transport.stream(READ) as stream, opened(transport, READ) as websocket:
+        assert stream is OPEN
+        assert websocket.status == 101
     if isinstance(transport, FencesSockets):
         with pytest.raises(NotLeading):
             await transport.fenced(Closed()).send(WRITE)
