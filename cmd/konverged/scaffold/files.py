@@ -39,7 +39,7 @@ _PROJECT_FILES: Final = {
     "project/Makefile": "Makefile",
     "project/README.md": "README.md",
     "project/Containerfile": "Containerfile",
-    "project/containerignore": ".containerignore",
+    "project/dockerignore": ".dockerignore",
     "project/gitignore": ".gitignore",
     "project/github.yaml": ".github/workflows/check.yaml",
     "project/gitlab.yaml": ".gitlab-ci.yml",

@@ -134,6 +134,10 @@ def demo(
         if target is not None:
             if of_machines or replicas > 1:
                 raise click.UsageError("--machines and --replicas show families of the daemon: leave MODULE:BUILD out")
+            if control_plane != "memory":
+                raise click.UsageError(
+                    "with MODULE:BUILD the API server is in memory, because no node of a real one runs the pods"
+                )
             playing = _of_operator(enter, target, sample_paths, timeout, port, stay=stay)
         elif sample_paths:
             raise click.UsageError("--samples goes with MODULE:BUILD; the daemon has samples of its own")

@@ -3,8 +3,7 @@
 Guarantees: the operator runs with exactly the rights that `konverge rbac` prints, and its webhooks are called over TLS. The demo is done
 when each sample whose kind has a condition Ready reports it as True for its generation.
 
-Caveats: no node exists. In memory a stand-in reports workloads as ready; beside a real API server, whose controllers create Pods, it
-reports the Pods.
+Caveats: no node exists; a stand-in reports workloads as ready. It takes the place of their controllers, so the API server is in memory.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ _WORKLOADS: Final = (
     *(kind("apps/v1", name, namespaced=True) for name in ("DaemonSet", "Deployment", "StatefulSet")),
     kind("batch/v1", "Job", namespaced=True),
 )
-_POD: Final = kind("v1", "Pod", namespaced=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +120,7 @@ async def demo_of_operator(stage: Stage, admin: Client, script: Script, timeout:
     click.echo(
         f"==> starting {script.operator.name}, and a stand-in that lets its pods become ready (no node runs them)"
     )
-    kinds = (_POD,) if stage.runs_jobs else _WORKLOADS
-    async with Workloads(stage.config, *kinds, seconds=_PODS_TAKE), running(stage, script.operator) as addresses:
+    async with Workloads(stage.config, *_WORKLOADS, seconds=_PODS_TAKE), running(stage, script.operator) as addresses:
         problem = "no sample is ready"
         shown: dict[str, str] = {}
         try:

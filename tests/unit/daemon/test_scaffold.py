@@ -24,7 +24,7 @@ PART = BuildPart("shop.carts.reconciler", "CONTROLLER", "CARTS")
 FILES = frozenset(
     {
         *(
-            ".containerignore",
+            ".dockerignore",
             ".github/workflows/check.yaml",
             ".gitignore",
             ".gitlab-ci.yml",
