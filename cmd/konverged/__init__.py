@@ -2,6 +2,7 @@
 
     main.py         the group of commands; each is imported on its first use
     run.py, crds.py, rbac.py, webhooks.py, configuration.py, explain.py, quota.py, completion.py    one command each
+    init.py, add.py a project for an operator of a user's own; scaffold/ has its files
     settings.py     the settings; config.py reads them from their sources (flag, variable, file, default)
     logs.py         structlog for a process: JSON or console, without secrets
     engine.py       one operator as a process: signals, logs, metrics, health; `konverge run` and `kv.run` are the same

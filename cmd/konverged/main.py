@@ -37,6 +37,8 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final[Mapping[str, Entry]] = {
+    "init": Entry("konverge.daemon.init", "init", "Write a project for an operator of your own."),
+    "add": Entry("konverge.daemon.add", "add", "Add a kind, a webhook or a version to such a project."),
     "run": Entry("konverge.daemon.run", "run", "Run controllers until a signal: ours, or module:build of yours."),
     "crds": Entry("konverge.daemon.crds", "crds", "Print CustomResourceDefinitions, or apply them."),
     "models": Entry(
@@ -154,6 +156,8 @@ _HELP: Final = """Kubernetes controllers for asyncio Python.
 \b
 To see it work, with nothing but this machine:
     konverge demo
+To begin an operator of your own:
+    konverge init guestbook --kind Guestbook --group example.com
 On a cluster, with your kubeconfig:
     konverge crds --apply
     konverge run

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,10 @@ import click
 import yaml
 
 from konverge.client import Client
-from konverge.daemon import engine, logs
+from konverge.daemon import engine
 from konverge.daemon.crds import apply_all, manifests_of
 from konverge.daemon.families import DaemonSettings, installed_settings
+from konverge.daemon.options import target_argument
 from konverge.daemon.programs import NAME
 from konverge.daemon.rbac import manifests, rules_for
 from konverge.errors import KonvergeError
@@ -33,8 +34,8 @@ from konverge.kinds import kind
 from konverge.reconcilers.apps import Settings as AppsSettings
 from konverge.reconcilers.clusters import Settings as ClusterSettings
 from konverge.reconcilers.pools import PoolSettings
-from konverge.tasks import wait_first
 from konverge_testing.demo.engines import engine_crds, engines
+from konverge_testing.demo.running import HOME, apply, log_of, running
 from konverge_testing.demo.samples import (
     EXPECTED_BY_SECTION,
     INSTANCES,
@@ -62,8 +63,6 @@ from konverge_testing.flux import HelmController, flux_crds
 
 __all__ = ["demo"]
 
-HOME = "konverge"
-"""The namespace of the daemon's own ServiceAccount."""
 _LOOK_SECONDS = 0.2
 _PAUSE = 0.1
 """Seconds between two writes of the stand-in, so that the table shows intermediate states."""
@@ -76,6 +75,14 @@ _NAMESPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@target_argument
+@click.option(
+    "--samples",
+    "sample_paths",
+    type=click.Path(exists=True, path_type=Path),
+    multiple=True,
+    help="With MODULE:BUILD: a file or folder of objects (YAML) to apply; may be repeated.",
+)
 @click.option(
     "--timeout", default=120.0, show_default=True, metavar="SECONDS", help="How long the samples may take to converge."
 )
@@ -103,8 +110,19 @@ _NAMESPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")
     is_flag=True,
     help="A pool of machines over three shards instead: it is scaled, and a Node is drained.",
 )
-def demo(timeout: float, port: int, control_plane: str, replicas: int, of_machines: bool) -> None:
+def demo(
+    target: str | None,
+    sample_paths: tuple[Path, ...],
+    timeout: float,
+    port: int,
+    control_plane: str,
+    replicas: int,
+    of_machines: bool,
+) -> None:
     """Run an API server, the daemon and samples on this machine, until Ctrl-C.
+
+    With MODULE:BUILD an operator of yours runs in place of the daemon, with the objects of --samples. No node runs its pods: a stand-in
+    reports Deployments, StatefulSets, DaemonSets and Jobs as ready.
 
     The API server is part of this process. With --control-plane=real it is kube-apiserver, whose programs come from the cache;
     `konverge control-plane install` puts them there. With CI=true the demo ends when all samples have converged (exit code 0) or have
@@ -113,7 +131,17 @@ def demo(timeout: float, port: int, control_plane: str, replicas: int, of_machin
     stay = os.environ.get("CI", "").lower() not in {"1", "true", "yes"}
     try:
         enter = STAGES[control_plane]
-        if of_machines:
+        if target is not None:
+            if of_machines or replicas > 1:
+                raise click.UsageError("--machines and --replicas show families of the daemon: leave MODULE:BUILD out")
+            if control_plane != "memory":
+                raise click.UsageError(
+                    "with MODULE:BUILD the API server is in memory, because no node of a real one runs the pods"
+                )
+            playing = _of_operator(enter, target, sample_paths, timeout, port, stay=stay)
+        elif sample_paths:
+            raise click.UsageError("--samples goes with MODULE:BUILD; the daemon has samples of its own")
+        elif of_machines:
             playing = _of_machines(enter, timeout, stay=stay)
         elif replicas > 1:
             playing = _of_replicas(enter, replicas, timeout, stay=stay)
@@ -135,6 +163,27 @@ async def _until_sigterm(playing: Coroutine[Any, Any, bool]) -> bool:
         return await task
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
+
+
+def _of_operator(
+    enter: Callable[[], AbstractAsyncContextManager[Stage]],
+    target: str,
+    paths: tuple[Path, ...],
+    timeout: float,
+    port: int,
+    *,
+    stay: bool,
+) -> Coroutine[Any, Any, bool]:
+    """Return the demo of a user's operator; what is read and imported is read before a loop runs."""
+    from konverge_testing.demo.operator import demo_of_operator, prepared
+
+    script = prepared(target, paths, port)
+
+    async def play() -> bool:
+        async with enter() as stage, Client(stage.config, name="konverge-demo") as admin:
+            return await demo_of_operator(stage, admin, script, timeout, stay=stay)
+
+    return play()
 
 
 async def _of_replicas(
@@ -165,7 +214,7 @@ async def _demo(
         async with (
             HelmController(stage.config, pause=_PAUSE),
             engines(stage.config, registration_token(), runs_jobs=stage.runs_jobs) as plane,
-            _daemon(stage, address) as addresses,
+            running(stage, _operator(address)) as addresses,
         ):
             await _apply_samples(admin, plane)
             done = await _watch(admin, timeout)
@@ -186,7 +235,7 @@ async def _prepare(admin: Client) -> None:
         await admin.apply(_NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     rules = await rules_for(None, settings)
     for document in manifests(NAME, rules, "", f"{HOME}/{NAME}"):
-        await _apply(admin, document)
+        await apply(admin, document)
 
 
 def _settings(**more: Any) -> DaemonSettings:
@@ -198,52 +247,20 @@ def _settings(**more: Any) -> DaemonSettings:
     return installed_settings()(**{**groups, **more})
 
 
-async def _apply(admin: Client, document: dict[str, Any]) -> None:
-    namespaced = bool(document["metadata"].get("namespace"))
-    await admin.apply(kind(document["apiVersion"], document["kind"], namespaced=namespaced), document)
-
-
-@contextlib.asynccontextmanager
-async def _daemon(stage: Stage, address: str) -> AsyncIterator[Mapping[str, str]]:
-    """Run the daemon in this process, as its ServiceAccount, with its logs in a file; yields its addresses."""
+def _operator(address: str) -> engine.Operator:
     settings = _settings(metrics=address, health=address, debug=address)
-    account = await stage.act_as(f"system:serviceaccount:{HOME}:{NAME}", ("system:serviceaccounts",))
-    stop = asyncio.Event()
-    serving: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
-    with _log_file(stage).open("w", encoding="utf-8", buffering=1) as file:
-        engine.set_up(settings)
-        logs.configure(form="console", stream=file)
-        running = asyncio.create_task(
-            engine.operate(
-                engine.Operator(name=NAME, build=None, settings=settings),
-                stop,
-                config=account,
-                serving=lambda addresses: serving.set_result(dict(addresses)),
-            )
-        )
-        try:
-            await wait_first(running, serving)
-            yield await serving
-        finally:
-            stop.set()
-            await asyncio.wait({running})
-            running.result()
-            logs.configure()
-
-
-def _log_file(stage: Stage) -> Path:
-    return stage.directory / "konverge.log"
+    return engine.Operator(name=NAME, build=None, settings=settings)
 
 
 async def _apply_samples(admin: Client, plane: str) -> None:
     click.echo(f"==> applying samples to namespace {NAMESPACE}\n")
     for document in (*samples(), *operation_samples(), *cluster_samples(plane), *pool_samples(claims=False)):
-        await _apply(admin, document)
+        await apply(admin, document)
     for hosted in _settings().families:
         if (file := hosted.family.samples) is not None:
             click.echo(f"==> applying samples of {hosted}\n")
             for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
-                await _apply(admin, document)
+                await apply(admin, document)
 
 
 async def _rows(admin: Client) -> list[Row]:
@@ -279,7 +296,7 @@ async def _watch(admin: Client, timeout: float) -> bool:
                         return True
                     if claims and converged(rows, EXPECTED_BY_SECTION[POOLS], POOLS):
                         for claim in claims:
-                            await _apply(admin, claim)
+                            await apply(admin, claim)
                         claims = []
                     await asyncio.sleep(_LOOK_SECONDS)
         except TimeoutError:
@@ -294,7 +311,7 @@ def _print_result(stage: Stage, addresses: Mapping[str, str], done: bool) -> Non
             for name, end in expected.items()
         )
         click.echo(f"\nnot all samples converged in time; expected {wanted}. The daemon's log ends:", err=True)
-        click.echo("\n".join(_log_file(stage).read_text(encoding="utf-8").splitlines()[-30:]), err=True)
+        click.echo("\n".join(log_of(stage).read_text(encoding="utf-8").splitlines()[-30:]), err=True)
         return
     debug = addresses["debug"]
     click.echo(f"\nAll samples converged.\n\n  export KUBECONFIG={stage.kubeconfig}")
@@ -305,7 +322,7 @@ def _print_result(stage: Stage, addresses: Mapping[str, str], done: bool) -> Non
         ("metrics", f"{addresses['metrics']}/metrics"),
         ("readiness", f"{addresses['health']}/readyz?verbose"),
         ("debug", f"{debug}/debug"),
-        ("log", str(_log_file(stage))),
+        ("log", str(log_of(stage))),
     ):
         click.echo(f"  {title:<10} {url}")
     click.echo(f"\n  {hint(stage.kubectl)}\n")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from konverge.kinds import kind as plain_kind
 from konverge.objects import Object
 from konverge_testing.standin import Json, StandIn
 
-__all__ = ["Ready", "is_ready", "ready_status"]
+__all__ = ["Ready", "Workloads", "is_ready", "ready_status"]
 
 _ENDED: Final = ("Complete", "Failed")
 _DONE: Final = {"Job": "Complete", "Pod": "Ready"}
@@ -172,20 +173,67 @@ _STATUSES: Final[Mapping[str, _Statuses]] = {
 }
 
 
-class Ready(StandIn):
-    """Keeps one object ready; it becomes ready `seconds` after it was created or changed."""
+class Workloads(StandIn):
+    """Keeps the workloads of these kinds ready; each becomes ready `seconds` after it was created or changed."""
 
     NAME = "kube-controller-manager"
 
     def __init__(
-        self, config: ClientConfig, kind: Kind[Any], namespace: str, name: str, *, seconds: float, random: Random
+        self,
+        config: ClientConfig,
+        *kinds: Kind[Any],
+        namespace: str | None = None,
+        seconds: float,
+        random: Random | None = None,
     ) -> None:
         super().__init__(config, namespace=namespace, random=random)
-        _kind_of_workload(kind.kind)
-        plain = plain_kind(kind.api_version, kind.kind, namespaced=True, plural=kind.plural)
-        self.KINDS = {kind.kind: plain}  # type: ignore[misc]  # each instance has one kind
-        self._name = name
+        self.KINDS = {kind.kind: _plain(kind) for kind in kinds}  # type: ignore[misc]  # each instance has its own kinds
         self._seconds = seconds
+
+    async def story(self, made: Json) -> None:
+        """Write the status whenever the object is not ready."""
+        while True:
+            present = self.present(made)
+            if present is None or present["metadata"].get("deletionTimestamp"):
+                return
+            if not is_ready(Object(present)):
+                await self.sleep(self._seconds)
+                written = await self.write(made, self._make_ready, subresource="status")
+                if written is None or not is_ready(Object(written)):
+                    return  # deleted, or failed for good
+                present = written
+            last = Object(present)
+            self._became_ready(last)
+            await self.until(partial(self._changed, made, last))
+
+    def _became_ready(self, last: Object) -> None:
+        """Take note of an object that is ready."""
+
+    def _make_ready(self, data: Json) -> None:
+        data["status"] = ready_status(data, self.now())
+
+    def _changed(self, made: Json, last: Object) -> bool:
+        present = self.present(made)
+        if present is None or present["metadata"].get("deletionTimestamp"):
+            return True
+        if int(present["metadata"]["resourceVersion"]) < int(last.metadata.resource_version):
+            return False  # the cache lags behind the last write
+        return not is_ready(Object(present))
+
+
+def _plain(kind: Kind[Any]) -> Kind[Object]:
+    _kind_of_workload(kind.kind)
+    return plain_kind(kind.api_version, kind.kind, namespaced=True, plural=kind.plural)
+
+
+class Ready(Workloads):
+    """Keeps one object ready."""
+
+    def __init__(
+        self, config: ClientConfig, kind: Kind[Any], namespace: str, name: str, *, seconds: float, random: Random
+    ) -> None:
+        super().__init__(config, kind, namespace=namespace, seconds=seconds, random=random)
+        self._name = name
         self._was_ready = asyncio.Event()
         self._last: Object | None = None
 
@@ -196,30 +244,10 @@ class Ready(StandIn):
         return self._last
 
     async def story(self, made: Json) -> None:
-        """Write the status whenever the object is not ready."""
-        while made["metadata"]["name"] == self._name:
-            present = self.present(made)
-            if present is None or present["metadata"].get("deletionTimestamp"):
-                return
-            if not is_ready(Object(present)):
-                await self.sleep(self._seconds)
-                written = await self.write(made, self._make_ready, subresource="status")
-                if written is None or not is_ready(Object(written)):
-                    return  # deleted, or failed for good
-                present = written
-            self._last = Object(present)
-            self._was_ready.set()
-            await self.until(lambda: self._changed(made))
+        """Play the object of the name; the others have no story."""
+        if made["metadata"]["name"] == self._name:
+            await super().story(made)
 
-    def _make_ready(self, data: Json) -> None:
-        data["status"] = ready_status(data, self.now())
-
-    def _changed(self, made: Json) -> bool:
-        present = self.present(made)
-        if present is None or present["metadata"].get("deletionTimestamp"):
-            return True
-        if self._last is not None and int(present["metadata"]["resourceVersion"]) < int(
-            self._last.metadata.resource_version
-        ):
-            return False  # the cache lags behind the last write
-        return not is_ready(Object(present))
+    def _became_ready(self, last: Object) -> None:
+        self._last = last
+        self._was_ready.set()

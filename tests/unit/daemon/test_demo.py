@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from click.testing import CliRunner
 
 from konverge.client import Client
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.catalogue import all_manifests
 from konverge.crds.machines_v1beta1 import NstanceMachinePool, NstanceShardGroup
 from konverge.crds.ops_v1alpha1 import Cluster, EngineName
+from konverge.errors import UsageError
 from konverge.kinds import kind
 from konverge.objects import Object
 from konverge_testing import ApiServer, install_crds
+from konverge_testing.demo.command import demo
 from konverge_testing.demo.engines import engine_crds
+from konverge_testing.demo.operator import prepared, state_of
 from konverge_testing.demo.samples import (
     CLUSTERS,
     EXPECTED,
@@ -41,6 +46,7 @@ from konverge_testing.demo.table import (
     row_of,
 )
 
+EXAMPLE = Path(__file__).parents[3] / "examples" / "backup_operator.py"
 SHOP: dict[str, Any] = {
     "metadata": {"name": "shop"},
     "spec": {
@@ -216,3 +222,59 @@ def test_the_samples_cover_every_mode_source_and_kind_of_values() -> None:
     assert {spec.get("mode", "managed") for spec in specs} == {"managed", "placeholder"}
     assert {spec["chart"]["sourceType"] for spec in specs if "chart" in spec} == {"helm", "oci"}
     assert {spec["values"]["source"] for spec in specs if "values" in spec} == {"inline", "secretRef", "configMapRef"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--samples", "."), "--samples goes with MODULE:BUILD"),
+        (("x:build", "--replicas", "2"), "leave MODULE:BUILD out"),
+        (("x:build", "--machines"), "leave MODULE:BUILD out"),
+        (("x:build", "--control-plane", "real"), "the API server is in memory"),
+        (("absent_module:build",), "no module 'absent_module'"),
+    ],
+)
+def test_a_demo_that_cannot_begin_names_the_remedy(words: tuple[str, ...], message: str) -> None:
+    result = CliRunner().invoke(demo, list(words))
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+@pytest.mark.usefixtures("untouched_imports")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("a: [", "cannot read"), ("- 1", "a sample has apiVersion"), ("kind: A", "a sample has apiVersion")],
+)
+def test_samples_that_are_no_objects_are_refused_with_their_file(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "sample.yaml").write_text(text)
+    with pytest.raises(UsageError, match=message):
+        prepared(str(EXAMPLE), [tmp_path], 0)
+
+
+@pytest.mark.usefixtures("untouched_imports")
+def test_samples_are_read_in_the_order_of_their_files(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        (tmp_path / f"{name}.yaml").write_text(f"apiVersion: v1\nkind: Secret\nmetadata: {{name: {name}}}\n---\n")
+    (tmp_path / "notes.txt").write_text("none")
+    script = prepared(str(EXAMPLE), [tmp_path], 0)
+    assert [sample["metadata"]["name"] for sample in script.samples] == ["a", "b"]
+    assert script.waits_for == {("example.com", "Backup")}
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (None, (False, "")),
+        ({"status": "False", "observedGeneration": 2}, (False, "Ready=False Made: done")),
+        ({"status": "True", "observedGeneration": 1}, (False, "Ready=True Made: done")),
+        ({"status": "True", "observedGeneration": 2}, (True, "Ready=True Made: done")),
+    ],
+)
+def test_a_sample_is_ready_for_its_generation_only(
+    condition: dict[str, Any] | None, expected: tuple[bool, str]
+) -> None:
+    words = {"type": "Ready", "reason": "Made", "message": "done"}
+    conditions = [{**words, **condition}] if condition else []
+    sample = Object({"metadata": {"name": "a", "generation": 2}, "status": {"conditions": conditions}})
+    assert state_of(sample) == expected
+    assert state_of(None) == (False, "")
