@@ -13,7 +13,8 @@
     http_transport.py  the transport by aiohttp: calls over its connections, at about half of what a session costs; watches
     sessions.py     aiohttp's sessions and their sockets: keepalive, the fence of each send
     fence.py        the last check before the bytes of a write are sent: whether this process still leads
-    sender.py       one call: slot, attempts, credentials, metrics
+    sender.py       one call: slot, attempts, credentials, metrics; tracing.py: with a span for each attempt
+    targets.py      the object or collection that a path names
     discovery.py    the resources that the server serves
     guarded.py      writes that change only the version of the object that was read (`expect`): pure
     ledger.py       the writes of this process, until the caches show them

@@ -143,7 +143,7 @@ def headers_of(span: SpanContext) -> tuple[tuple[str, str], ...]:
 
 
 def record_error(span: Span, error: BaseException) -> None:
-    """Record an exception on a span: of a foreign exception only its type and the places of its stack. A cancellation is no error."""
+    """Record an exception on a span: of a foreign exception only its type and its stack. A cancellation sets no status."""
     kind = f"{type(error).__module__}.{type(error).__qualname__}"
     if isinstance(error, ApiError) and error.status:
         span.set_attribute("error.type", str(error.status))

@@ -6,7 +6,7 @@ Guarantees: the transport starts nothing and waits for no real time, so it runs 
 before and after the handler, while a request and its response travel, as over a network; a cancelled call may have been handled. A request
 that a fault drops raises `Unreachable`. Closing the transport ends its streams.
 
-Caveats: only the headers that a client sends (Accept, Content-Type, User-Agent, those of the request); no compression, no HTTP.
+Caveats: only the headers that a client sends (Accept, Content-Type, User-Agent, the request's own); no compression, no HTTP.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import socket
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -61,9 +62,9 @@ async def collecting() -> AsyncIterator[Collector]:
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         collector.http = runner.addresses[0][1]
-        await server.start("127.0.0.1", 0)
-        listening: Callable[[], Any] = lambda: server._server  # noqa: E731
-        collector.grpc = listening().sockets[0].getsockname()[1]
+        listening = socket.create_server(("127.0.0.1", 0))  # the server closes it
+        collector.grpc = listening.getsockname()[1]
+        await server.start(sock=listening)
         yield collector
     finally:
         server.close()

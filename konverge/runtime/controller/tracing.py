@@ -1,6 +1,6 @@
 """Spans of the work on keys; imported only if the manager traces.
 
-    work <controller>           from the moment at which the key was ready until the worker is free again; a trace of its own
+    work <controller>           from the key's readiness until the worker is free again; a trace of its own
       wait <controller>         until a worker took the key
       GET, PATCH ...            requests of the barrier and of the gate
       reconcile <controller>    the pipeline, if barrier, gate and fence admitted the key

@@ -102,5 +102,7 @@ def test_every_example_is_run_by_a_test() -> None:
         "test_runner": "testkit/tests/unit/kit/test_documents.py",
         "test_stock": "tests/unit/runtime/test_guide_examples.py",
         "test_team": "testkit/tests/unit/kit/test_documents.py",
+        "test_traced": "tests/unit/runtime/test_guide_examples.py",
+        "traced_operator": "tests/unit/runtime/test_guide_examples.py",
     }
     assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(tested)

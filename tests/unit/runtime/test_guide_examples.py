@@ -16,6 +16,7 @@ from test_render import (
 from test_replace_pods import test_finished_pods_are_replaced
 from test_report import test_a_report_is_ready_once_its_job_has_succeeded
 from test_stock import test_the_page_shows_the_levels_of_the_warehouse
+from test_traced import test_the_span_of_the_reconciler_is_inside_the_span_of_the_reconcile
 
 __all__ = [
     "test_a_database_that_is_up_is_dumped",
@@ -29,4 +30,5 @@ __all__ = [
     "test_nothing_of_kopf_stays",
     "test_previews_are_first_and_a_farm_that_is_down_is_spared",
     "test_the_page_shows_the_levels_of_the_warehouse",
+    "test_the_span_of_the_reconciler_is_inside_the_span_of_the_reconcile",
 ]
