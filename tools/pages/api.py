@@ -25,8 +25,13 @@ PAGES: Final = {
     "watches": Part(
         "Watches and sources",
         "Predicates, mappers, and sources beside watches.",
-        "Listening Channel every daily all_of any_of annotations_changed generation_changed labels_changed metadata_changed back_reference "
+        "Change Listening Channel every daily all_of any_of annotations_changed generation_changed labels_changed metadata_changed back_reference "
         "by_back_reference",
+    ),
+    "retries": Part(
+        "Retries",
+        "Limiters: the delay after a failed reconcile, for each key and for all keys.",
+        "Limiter ItemExponential Bucket MaxOf MaxWait Jitter",
     ),
     "manager": Part(
         "The manager",
@@ -36,7 +41,7 @@ PAGES: Final = {
     "kinds": Part(
         "Kinds and models",
         "Custom resources as models, kinds without a model, and several versions of a kind.",
-        "CustomResource Status resource Column Model Conversion Kind kind Key Object Metadata Resource",
+        "CustomResource Status resource Column Model Conversion Kind kind Key Object Metadata MetadataObject Resource",
     ),
     "client": Part(
         "The client and readers",
