@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import pytest
+from spans import Spans
 
 import konverge as kv
 from konverge.client import Client, missing_rule
 from konverge.client.pod_exec import PodProcess
 from konverge.client.requests import Request
 from konverge.errors import ApiError, BadRequest, NotLeading, ServerFailure, Unreachable, UsageError
+from konverge.recording.transport import recorded_transport
 from konverge_testing import Lab
 from konverge_testing.apiserver import AcceptedConnection, MemoryServer, RunningCommand
 from konverge_testing.apiserver.faults.rules import Drop, Fault, Match, Refuse, Rule
@@ -296,6 +299,22 @@ async def test_a_transport_without_websockets_names_the_missing_method(lab: Lab)
 
 def test_a_request_with_protocols_writes() -> None:
     assert Request(method="GET", path="/", protocols=("v4.channel.k8s.io",)).writes
+
+
+async def test_a_recording_passes_a_command_on_with_its_span(lab: Lab) -> None:
+    def note(request: Request) -> Any:
+        raise AssertionError(request)
+
+    spans = Spans()
+    (await pod(lab)).commands.serve(lab.namespace, "shop", sort)
+    config = lab.config.through(lambda inner: recorded_transport(inner, note))
+    async with Client(config, name="test", tracing=spans.provider) as client:
+        result = await client.run("shop", lab.namespace, ["hunter2"], stdin=b"a")
+    assert result.stdout == b"a"
+    [span] = spans
+    assert span.name == "GET /api/v1/namespaces/{namespace}/pods/{name}/exec"
+    assert spans.attributes(span)["http.response.status_code"] == 101
+    assert "hunter2" not in span.to_json()
 
 
 @CALLS

@@ -14,8 +14,10 @@ from widgets import CONFIG_MAP, SECRET, By, Widget, part, widget
 
 import konverge as kv
 from konverge.errors import Conflict, UsageError
-from konverge.recording import Recording
+from konverge.recording import RecordedReconcile, Recording
+from konverge.recording.entries import KeyName
 from konverge_testing import Lab
+from konverge_testing.replay.cluster import RecordedCluster
 from konverge_testing.replay.comparison import ReplayReport, compare, text_of
 from konverge_testing.replay.runs import replay
 
@@ -189,3 +191,15 @@ async def test_a_replay_without_its_controller_is_an_error(lab: Lab, file: Path)
     recording.reconciles[0].dropped = 5
     with pytest.raises(UsageError, match="greater size"):
         await replay(recording, recording.reconciles[0], other)
+
+
+async def test_a_replay_names_a_command_that_is_not_recorded() -> None:
+    key = KeyName("v1", "Widget", "web", "one")
+    reconcile = RecordedReconcile(number=1, controller="w", key=key, reasons=(), began="", duration=0.0, object="")
+    header: Any = None
+    cluster = RecordedCluster(Recording(header), reconcile, lambda: True)
+    async with kv.Client(cluster.config(), name="test") as client:
+        with pytest.raises(
+            UsageError, match="connect pods/exec web/shop: the websocket of a reconcile is not recorded"
+        ):
+            await client.run("shop", "web", ["ls"])
