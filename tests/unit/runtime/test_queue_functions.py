@@ -53,7 +53,7 @@ async def test_a_function_of_the_failures_delays_each_retry(lab: Lab) -> None:
     assert seconds(times["a"], times["a"][0]) == [0, 10, 30, 60]
 
 
-async def test_a_limiter_of_all_keys_spreads_their_retries_and_is_new_at_each_start(lab: Lab) -> None:
+async def test_a_limiter_of_all_keys_spreads_the_retries_of_each_start(lab: Lab) -> None:
     lab.expects(RuntimeError, "not yet")
     limiters: list[kv.Limiter[kv.Key]] = []
 
@@ -128,7 +128,7 @@ def first_the_gold(metadata: kv.Metadata, _: str) -> int:
     return 10 if metadata.label("tier") == "gold" else 0
 
 
-async def test_a_key_that_a_replica_takes_over_has_the_priority_of_its_object() -> None:
+async def test_key_taken_over_by_a_replica_has_its_objects_priority() -> None:
     free = asyncio.Event()
 
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
