@@ -170,7 +170,7 @@ class Lanes(Generic[K]):
 
     def pop(self) -> QueueEntry[K] | None:
         """Remove and return the next entry, which becomes GONE; None if no entry is ready."""
-        if self._oldest_every and len(self._order) > 1:
+        if self._oldest_every and self._order[1:2]:  # another lane; cheaper than a call of len
             self._by_priority += 1
             if self._by_priority >= self._oldest_every:
                 self._by_priority = 0

@@ -301,8 +301,8 @@ class ControllerRunner:
     def _function_failed(self, verb: str, key: Key, error: Exception) -> None:
         """Report the error of a function of the operator that decides about the queue."""
         self._log.error(
-            f"the function of {verb} failed; the default is used",
-            **{LogKey.KEY: key.path, LogKey.STACK: stack_of(error)},
+            "a function of the controller's declaration failed; the default is used",
+            **{LogKey.HANDLER: verb, LogKey.KEY: key.path, LogKey.STACK: stack_of(error)},
         )
         self._worker.observe(key, error, part=f", its function of {verb}")
 

@@ -13,6 +13,7 @@ from widgets import By, Widget, widget
 
 import konverge as kv
 from konverge.errors import UsageError
+from konverge.runtime.controller.gate_host import GateHost
 from konverge_testing import Lab
 
 Times = dict[str, list[float]]
@@ -52,7 +53,7 @@ async def test_a_function_of_the_failures_delays_each_retry(lab: Lab) -> None:
     assert seconds(times["a"], times["a"][0]) == [0, 10, 30, 60]
 
 
-async def test_a_limiter_of_all_keys_spreads_their_retries_and_is_new_at_each_start(lab: Lab) -> None:
+async def test_a_limiter_of_all_keys_spreads_the_retries_of_each_start(lab: Lab) -> None:
     lab.expects(RuntimeError, "not yet")
     limiters: list[kv.Limiter[kv.Key]] = []
 
@@ -123,6 +124,39 @@ async def test_waiting_keys_are_reconciled_by_their_priority(by: Callable[..., A
         assert len(taken) == 5
 
 
+def first_the_gold(metadata: kv.Metadata, _: str) -> int:
+    return 10 if metadata.label("tier") == "gold" else 0
+
+
+async def test_key_taken_over_by_a_replica_has_its_objects_priority() -> None:
+    free = asyncio.Event()
+
+    async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        await free.wait()
+        ctx.status.skip_write()
+        return kv.Done()
+
+    async with ControllerHarness(
+        kv.Controller.of(Widget).prioritized(first_the_gold).reconciled_by(By(reconcile))
+    ) as h:
+        h.put(Widget.new("gold", labels={"tier": "gold"}))
+        await h.settle()
+        runner, key = h.runner, kv.Key("", h.runner.spec.kind, "", "gold")
+        GateHost(
+            runner.spec,
+            runner._shared,
+            runner.queue,
+            watches=runner._watches,
+            barrier=runner._pipeline.barrier,
+            priorities=runner._priorities,
+            enqueue_where=runner._enqueue_where,
+        ).enqueue(key)
+        waiting = runner.queue.why(key)
+        assert waiting is not None
+        assert waiting.priority == 10
+        free.set()
+
+
 async def test_events_of_objects_that_matter_more_starve_no_object() -> None:
     taken: list[str] = []
 
@@ -132,9 +166,6 @@ async def test_events_of_objects_that_matter_more_starve_no_object() -> None:
         for number in (2 * len(taken), 2 * len(taken) + 1) if len(taken) < 100 else ():
             harness.put(Widget.new(f"gold-{number}", labels={"tier": "gold"}))
         return kv.Done()
-
-    def first_the_gold(metadata: kv.Metadata, _: str) -> int:
-        return 10 if metadata.label("tier") == "gold" else 0
 
     controller = kv.Controller.of(Widget).prioritized(first_the_gold).reconciled_by(By(reconcile))
     async with ControllerHarness(controller) as harness:
