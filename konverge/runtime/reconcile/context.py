@@ -155,7 +155,8 @@ class Context(Generic[R_co]):
     # --- effects -------------------------------------------------------------------------------------------------------------
 
     def own(self, object_: R, *, on_conflict: OnConflict = TAKE, adopt: bool = False) -> Effect[R]:
-        """Server-side apply a child with this object as its controller. Returns the stored child.
+        """Server-side apply a child with this object as its controller. Returns the stored child, as a read of its cache would show it
+        if `.owns` declares `metadata_only` or `drop`.
 
         Nothing is sent if nothing would change. A child under deletion is returned unchanged: the event of its deletion enqueues this
         object again.
