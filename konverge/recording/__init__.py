@@ -25,7 +25,7 @@ from konverge.recording.entries import (
     KeyName,
     RecordedReconcile,
 )
-from konverge.recording.files import LogFiles, path_of
+from konverge.recording.files import path_of
 from konverge.recording.reading import Recording, read_lines, read_recording
 from konverge.recording.recorder import Recorder
 
@@ -60,5 +60,4 @@ def record(manager: Manager, file: str, *, size: int = SIZE) -> None:
     """
     if manager.tap is not None:
         raise UsageError(f"manager {manager.name!r} is recorded already")
-    path = path_of(file)
-    manager.tap = Recorder(manager.name, lambda head: LogFiles(path, size, head), namespace=manager.settings.namespace)
+    manager.tap = Recorder(path_of(file), size, operator=manager.name, namespace=manager.settings.namespace)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -35,11 +35,14 @@ from konverge.recording.entries import (
     RecordedReconcile,
     Served,
 )
+from konverge.recording.files import LogFiles
 from konverge.recording.transport import recorded_transport
 from konverge.runtime.apply.applier import LruDict
 from konverge.runtime.hooks.tap import Pipeline, ReconcileEnd
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from konverge.client import ClientConfig
     from konverge.client.requests import Request
     from konverge.client.transport import Response
@@ -50,7 +53,7 @@ if TYPE_CHECKING:
     from konverge.runtime.cache.narrowed import Narrowed
     from konverge.runtime.cache.readers import Caches, Reorder
 
-__all__ = ["Recorder", "Sink"]
+__all__ = ["Recorder"]
 
 E = TypeVar("E", bound=ReconcileEnd)
 _JSON_OF: Final = msgspec.json.Encoder().encode
@@ -74,19 +77,6 @@ def _contained() -> Iterator[None]:
         yield
     except Exception as error:  # noqa: BLE001  # containment: the recorded program goes on
         get_logger("konverge.recording").error("a part of a reconcile is not recorded", stack=stack_of(error))
-
-
-class Sink(Protocol):
-    """Takes the lines of a recording."""
-
-    def open(self) -> None:
-        """Begin."""
-
-    def write(self, documents: Mapping[str, Callable[[], bytes]], line: bytes, shorter: Callable[[int], bytes]) -> None:
-        """Take a line, and the functions for the lines of its documents; `shorter` returns a line without them, if they do not fit."""
-
-    def close(self) -> None:
-        """End."""
 
 
 class _Entry:
@@ -117,26 +107,19 @@ class _Entry:
 class Recorder:
     """Records the reconciles of one manager. Constructing it does nothing.
 
-    `sink` gets the lines; it is created with the function that returns the first lines of a file. `blanks` replaces secret values.
+    `path` and its older file take `size` bytes. `operator` and `namespace`, the only namespace that it watches, are for the header.
     """
 
-    def __init__(
-        self,
-        operator: str,
-        sink: Callable[[Callable[[], list[bytes]]], Sink],
-        *,
-        blanks: Blanks | None = None,
-        namespace: str | None = None,
-    ) -> None:
+    def __init__(self, path: Path, size: int, *, operator: str, namespace: str | None) -> None:
         self._operator = operator
         self._namespace = namespace
-        self._blanks = Blanks(os.urandom(32)) if blanks is None else blanks
+        self._blanks = Blanks(os.urandom(32))
         self._current: ContextVar[_Entry | None] = ContextVar("konverge_recorded_reconcile", default=None)
         self._names: LruDict[tuple[int, str, str, int], str] = LruDict(_MOST_NAMES)
         """The ids of cached objects that were recorded: an unchanged object is neither read nor digested again."""
         self._served: dict[str, bytes] = {}
         self._count = 0
-        self._sink = sink(self._head)
+        self._files = LogFiles(path, size, self._head)
 
     def _head(self) -> list[bytes]:
         header = Header(
@@ -156,11 +139,11 @@ class Recorder:
     @contextmanager
     def open(self, config: ClientConfig) -> Iterator[ClientConfig]:
         """Record until the end of the block; yields the configuration whose requests are recorded. Raises ConfigError."""
-        self._sink.open()
+        self._files.open()
         try:
             yield config.through(lambda inner: recorded_transport(inner, self._note_request))
         finally:
-            self._sink.close()
+            self._files.close()
 
     def caches(
         self, controller: str, informers: Mapping[Kind[Any], Informer | Narrowed], *, reorder: Reorder | None
@@ -216,7 +199,7 @@ class Recorder:
             recorded.reads, recorded.exchanges, recorded.object, recorded.dropped = (), (), "", size
             return _line(recorded)
 
-        self._sink.write(entry.documents, _line(recorded), shorter)
+        self._files.write(entry.documents, _line(recorded), shorter)
 
     def _note_read(self, kind: Kind[Any], operation: str, argument: str, objects: Iterable[Cached]) -> None:
         entry = self._current.get()
@@ -299,7 +282,7 @@ class Recorder:
         if request.path not in self._served and response.body.startswith(b"{"):
             line = _line(Served(path=request.path, body=msgspec.Raw(response.body)))
             self._served[request.path] = line
-            self._sink.write({}, line, lambda _size: b"")
+            self._files.write({}, line, lambda _size: b"")
 
     def _note_event(self, request: Request, response: Response | None) -> None:
         """Record a Kubernetes Event that a task outside of reconciles sends."""
@@ -322,7 +305,7 @@ class Recorder:
             note=str(event.get("note", "")),
         )
         line = _line(recorded)
-        self._sink.write({}, line, lambda _size: b"")
+        self._files.write({}, line, lambda _size: b"")
 
 
 def _is_secret(kind: Kind[Any]) -> bool:

@@ -11,6 +11,7 @@ from by_test_models import MODELS
 from by_test_operations import OPERATIONS
 from by_test_planning import PLANNING
 from by_test_pools import POOLS
+from by_test_recording import RECORDING
 from by_test_sharding import SHARDING
 from by_test_versions import VERSIONS
 from planting import Mutant
@@ -787,6 +788,7 @@ BY_TEST: Final = (
     *MODELS,
     *OPERATIONS,
     *PLANNING,
+    *RECORDING,
     *POOLS,
     *SHARDING,
     *VERSIONS,
