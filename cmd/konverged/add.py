@@ -41,7 +41,8 @@ def kind(kind: str, group: str | None, features: str) -> None:
     try:
         project = _project()
         names, chosen = KindNames(kind, group or project.group), chosen_features(features)
-        _add(project, kind_files(project.package, names, chosen), parts_of(project.package, names, chosen))
+        parts = parts_of(project.package, names, ("controller", *chosen))
+        _add(project, kind_files(project.package, names, chosen), parts)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
 
@@ -55,7 +56,7 @@ def webhook(kind: str) -> None:
     try:
         project = _project()
         names = project.kind(kind)
-        _add(project, webhook_files(project.package, names), parts_of(project.package, names, ("webhook",))[1:])
+        _add(project, webhook_files(project.package, names), parts_of(project.package, names, ("webhook",)))
     except UsageError as error:
         raise click.UsageError(str(error)) from error
 
@@ -74,23 +75,21 @@ def version(version: str, kind: str) -> None:
     try:
         project = _project()
         names = project.kind(kind)
-        if version == KindNames(kind, names.group, version).version == names.version:
+        KindNames(kind, names.group, version)  # checks the form of the version
+        if version == names.version:
             raise UsageError(f"{kind} has the version {version} in model.py: choose another version")
-        files, parts = (
-            version_files(project.package, names, version),
-            parts_of(project.package, names, ("conversion",))[1:],
-        )
-        first = conversion_files(project.package, names, version)
-        converted = project.folder / project.package / names.plural / "conversion.py"
-        if not converted.exists():
-            _add(project, files | first, parts)
-            return
-        _add(project, files, ())
-        click.echo(
-            f"\nAdd it to {converted.relative_to(project.folder)}, which has a version already:\n"
-            f"    from {project.package}.{names.plural} import {version}\n"
-            f"    .version({version}.{kind}, up={version}.up, down={version}.down)"
-        )
+        files = version_files(project.package, names, version)
+        conversion = project.folder / project.package / names.plural / "conversion.py"
+        first = not conversion.exists()
+        if first:
+            files |= conversion_files(project.package, names, version)
+        _add(project, files, parts_of(project.package, names, ("conversion",) if first else ()))
+        if not first:
+            click.echo(
+                f"\nAdd it to {conversion.relative_to(project.folder)}, which has a version already:\n"
+                f"    from {project.package}.{names.plural} import {version}\n"
+                f"    .version({version}.{kind}, up={version}.up, down={version}.down)"
+            )
     except UsageError as error:
         raise click.UsageError(str(error)) from error
 
