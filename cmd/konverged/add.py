@@ -65,9 +65,9 @@ def webhook(kind: str) -> None:
 @click.argument("version")
 @click.option("--kind", metavar="KIND", required=True, help="The kind of the project.")
 def version(version: str, kind: str) -> None:
-    """Add the version VERSION to a kind of the project, with functions that convert it to and from the version of model.py.
+    """Add the version VERSION to a kind of the project, with its conversion.
 
-    The controller keeps its model. The new version begins with the same fields: change them and the two functions in its module.
+    Two functions convert objects to and from the version of model.py. The controller keeps its model. The new version begins with the same fields: change them and the two functions in its module.
     """
     from konverge.daemon.scaffold.files import conversion_files, parts_of, version_files
     from konverge.daemon.scaffold.names import KindNames
