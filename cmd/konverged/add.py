@@ -41,7 +41,8 @@ def kind(kind: str, group: str | None, features: str) -> None:
     try:
         project = _project()
         names, chosen = KindNames(kind, group or project.group), chosen_features(features)
-        _add(project, kind_files(project.package, names, chosen), parts_of(project.package, names, chosen))
+        parts = parts_of(project.package, names, ("controller", *chosen))
+        _add(project, kind_files(project.package, names, chosen), parts)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
 
@@ -55,7 +56,7 @@ def webhook(kind: str) -> None:
     try:
         project = _project()
         names = project.kind(kind)
-        _add(project, webhook_files(project.package, names), parts_of(project.package, names, ("webhook",))[1:])
+        _add(project, webhook_files(project.package, names), parts_of(project.package, names, ("webhook",)))
     except UsageError as error:
         raise click.UsageError(str(error)) from error
 
@@ -64,9 +65,9 @@ def webhook(kind: str) -> None:
 @click.argument("version")
 @click.option("--kind", metavar="KIND", required=True, help="The kind of the project.")
 def version(version: str, kind: str) -> None:
-    """Add the version VERSION to a kind of the project, with functions that convert it to and from the version of model.py.
+    """Add the version VERSION to a kind of the project, with its conversion.
 
-    The controller keeps its model. The new version begins with the same fields: change them and the two functions in its module.
+    Two functions convert objects to and from the version of model.py. The controller keeps its model. The new version begins with the same fields: change them and the two functions in its module.
     """
     from konverge.daemon.scaffold.files import conversion_files, parts_of, version_files
     from konverge.daemon.scaffold.names import KindNames
@@ -74,23 +75,21 @@ def version(version: str, kind: str) -> None:
     try:
         project = _project()
         names = project.kind(kind)
-        if version == KindNames(kind, names.group, version).version == names.version:
+        KindNames(kind, names.group, version)  # checks the form of the version
+        if version == names.version:
             raise UsageError(f"{kind} has the version {version} in model.py: choose another version")
-        files, parts = (
-            version_files(project.package, names, version),
-            parts_of(project.package, names, ("conversion",))[1:],
-        )
-        first = conversion_files(project.package, names, version)
-        converted = project.folder / project.package / names.plural / "conversion.py"
-        if not converted.exists():
-            _add(project, files | first, parts)
-            return
-        _add(project, files, ())
-        click.echo(
-            f"\nAdd it to {converted.relative_to(project.folder)}, which has a version already:\n"
-            f"    from {project.package}.{names.plural} import {version}\n"
-            f"    .version({version}.{kind}, up={version}.up, down={version}.down)"
-        )
+        files = version_files(project.package, names, version)
+        conversion = project.folder / project.package / names.plural / "conversion.py"
+        first = not conversion.exists()
+        if first:
+            files |= conversion_files(project.package, names, version)
+        _add(project, files, parts_of(project.package, names, ("conversion",) if first else ()))
+        if not first:
+            click.echo(
+                f"\nAdd it to {conversion.relative_to(project.folder)}, which has a version already:\n"
+                f"    from {project.package}.{names.plural} import {version}\n"
+                f"    .version({version}.{kind}, up={version}.up, down={version}.down)"
+            )
     except UsageError as error:
         raise click.UsageError(str(error)) from error
 

@@ -43,7 +43,7 @@ def init(name: str, kind: str | None, group: str, features: str) -> None:
         files = project_files(project, names, bounds_of(version("konverge")))
         files |= kind_files(project.package, names, chosen)
         write(folder, files)
-        left = find_project(folder).register(parts_of(project.package, names, chosen))
+        left = find_project(folder).register(parts_of(project.package, names, ("controller", *chosen)))
     except UsageError as error:
         raise click.UsageError(str(error)) from error
     assert not left, "the template of build has the form that registry.py expects"

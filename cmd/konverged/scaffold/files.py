@@ -114,16 +114,16 @@ def version_files(package: str, kind: KindNames, version: str) -> dict[str, str]
     return _version(package, kind, version, "version/version.py")
 
 
-def parts_of(package: str, kind: KindNames, features: Iterable[str] = ()) -> tuple[BuildPart, ...]:
-    """Return the parts that `build` adds for a new kind: the controller, and the webhook and conversion of the features."""
-    module, name = f"{package}.{kind.plural}", kind.plural.upper()
-    chosen = frozenset(features)
-    optional = (
-        ("webhook", BuildPart(f"{module}.webhook", "WEBHOOK", f"{name}_WEBHOOK")),
-        ("conversion", BuildPart(f"{module}.conversion", "CONVERSION", f"{name}_CONVERSION")),
-    )
-    controller = BuildPart(f"{module}.reconciler", "CONTROLLER", name)
-    return (controller, *(part for feature, part in optional if feature in chosen))
+def parts_of(package: str, kind: KindNames, names: Iterable[str]) -> tuple[BuildPart, ...]:
+    """Return the parts of a kind that `build` adds, of these names: "controller", and features; a finalizer is a part of the controller."""
+    module, alias = f"{package}.{kind.plural}", kind.plural.upper()
+    parts = {
+        "controller": BuildPart(f"{module}.reconciler", "CONTROLLER", alias),
+        "webhook": BuildPart(f"{module}.webhook", "WEBHOOK", f"{alias}_WEBHOOK"),
+        "conversion": BuildPart(f"{module}.conversion", "CONVERSION", f"{alias}_CONVERSION"),
+    }
+    chosen = frozenset(names)
+    return tuple(part for name, part in parts.items() if name in chosen)
 
 
 def _version(package: str, kind: KindNames, version: str, template: str) -> dict[str, str]:

@@ -91,11 +91,12 @@ def default_kind(name: str) -> str:
 def bounds_of(version: str) -> str:
     """Return the versions of konverge for a project that this version wrote: up to the next version that may break it.
 
-    >>> bounds_of("0.4.2"), bounds_of("0.1.0.dev0"), bounds_of("2.3.0")
+    >>> bounds_of("0.4.2"), bounds_of("0.1.0.dev0"), bounds_of("2.3.0+linux")
     ('>=0.4.2,<0.5', '>=0.1.0.dev0,<0.2', '>=2.3.0,<3')
     """
-    major, minor = (int(number) for number in version.split(".")[:2])
-    return f">={version},<{major + 1}" if major else f">={version},<0.{minor + 1}"
+    public = version.partition("+")[0]  # a bound has no local part
+    major, minor = (int(number) for number in public.split(".")[:2])
+    return f">={public},<{major + 1}" if major else f">={public},<0.{minor + 1}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,7 +245,7 @@ def test_a_demo_that_cannot_begin_names_the_remedy(words: tuple[str, ...], messa
     ("text", "message"),
     [("a: [", "cannot read"), ("- 1", "a sample has apiVersion"), ("kind: A", "a sample has apiVersion")],
 )
-def test_samples_that_are_no_objects_are_refused_with_their_file(tmp_path: Path, text: str, message: str) -> None:
+def test_a_sample_without_a_kind_is_refused_with_its_file(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "sample.yaml").write_text(text)
     with pytest.raises(UsageError, match=message):
         prepared(str(EXAMPLE), [tmp_path], 0)

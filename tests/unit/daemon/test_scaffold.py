@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -13,12 +14,15 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from konverge.daemon.config import load
 from konverge.daemon.main import program
 from konverge.daemon.scaffold import files
 from konverge.daemon.scaffold.names import KindNames, ProjectNames
 from konverge.daemon.scaffold.registry import BuildPart, with_part
+from konverge.daemon.settings import Settings
 from konverge.errors import UsageError
 
+PAGE = Path(__file__).parents[3] / "docs" / "guide" / "start.md"
 ALL = "webhook,finalizer,conversion"
 PART = BuildPart("shop.carts.reconciler", "CONTROLLER", "CARTS")
 FILES = frozenset(
@@ -113,6 +117,24 @@ def test_a_project_has_the_recommended_files_and_no_field_left(here: Path) -> No
             yaml.safe_load(written[path])
         elif path.endswith(".py"):
             assert ast.get_docstring(ast.parse(written[path])), path
+
+
+def test_the_verbs_image_and_settings_of_a_project_agree(here: Path) -> None:
+    assert konverge("init", "guestbook", "--with", ALL).exit_code == 0
+    written = contents(here / "guestbook")
+    verbs = set(re.findall(r"^(\w+):.* ## ", written["Makefile"], re.MULTILINE))
+    users = (written["README.md"], written[".gitlab-ci.yml"], written[".github/workflows/check.yaml"], PAGE.read_text())
+    used = {verb for text in users for line in re.findall(r"\bmake ([a-z ]+)", text) for verb in line.split()[:1]}
+    assert {"check", "demo", "test"} <= used <= verbs
+    containerfile = written["Containerfile"]
+    copied = re.findall(r"^COPY ([a-z.]+) ", containerfile, re.MULTILINE)
+    assert copied == ["requirements.txt", "guestbook"]
+    assert {f"!{name}" for name in copied} <= set(written[".dockerignore"].splitlines())
+    assert "--require-hashes" in containerfile
+    assert "\nUSER 65532:65532\n" in containerfile
+    settings = load(Settings, flags={}, environ={}, file=str(here / "guestbook" / "settings.yaml"))
+    assert not settings.warnings
+    assert settings.settings.reconcile.concurrency == 4
 
 
 def test_every_template_belongs_to_a_feature() -> None:
