@@ -1,7 +1,7 @@
 """Spans of requests, by the API of OpenTelemetry; imported only if a program traces.
 
     attempt of a call    a CLIENT span; the header `traceparent` carries its context to the API server
-    watch, log           a CLIENT span until the response begins
+    watch, log, exec     a CLIENT span until the response begins
     write                the span is remembered by the uid and the version that the write stored
 
 Guarantees: no attribute contains a body, a header, a query, or the text of an exception that is not the library's. A span's name and
@@ -49,7 +49,7 @@ from konverge.client.responses import decode_stored
 from konverge.client.sender import Call, Sender
 from konverge.client.status import deleted_uid
 from konverge.client.targets import template_of
-from konverge.client.transport import OpenStream, Response, Transport
+from konverge.client.transport import OpenStream, Response, Transport, WebSocket
 from konverge.clock import wall_clock
 from konverge.errors import ApiError, KonvergeError
 from konverge.words import SpanKey
@@ -222,3 +222,12 @@ class TracedSender(Sender):
                 stream = await stack.enter_async_context(super().open(sent, waits=waits))
                 span.set_attribute("http.response.status_code", stream.status)
             yield stream
+
+    @asynccontextmanager
+    async def websocket(self, request: Request) -> AsyncIterator[WebSocket]:
+        """Open a websocket; the span ends when it is open."""
+        async with AsyncExitStack() as stack:
+            with self._spanned(request, 0) as (span, sent):
+                websocket = await stack.enter_async_context(super().websocket(sent))
+                span.set_attribute("http.response.status_code", websocket.status)
+            yield websocket
