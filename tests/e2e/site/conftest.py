@@ -57,9 +57,9 @@ def address(site: Path) -> Iterator[str]:
     server.server_close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A Chromium of the system without a window."""
+    """A Chromium of the system without a window; it runs in an event loop of this thread, so it ends with the module."""
     from browser import browser as path_of_browser
     from playwright.sync_api import sync_playwright
 

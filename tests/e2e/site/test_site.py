@@ -113,6 +113,7 @@ def opened(browser: Browser, address: str, request: pytest.FixtureRequest) -> It
     assert others == []
 
 
+SEARCHING = "(document.activeElement.shadowRoot ?? document).activeElement.tagName == 'INPUT'"
 SCREENS = [(1300, "light"), (1300, "dark"), (400, "light"), (400, "dark")]
 
 
@@ -145,7 +146,8 @@ def test_text_has_enough_contrast(opened: Page, address: str) -> None:
 @pytest.mark.parametrize("opened", SCREENS[:1], ids=str, indirect=True)
 def test_the_search_finds_a_word_without_a_network(opened: Page, address: str) -> None:
     opened.goto(f"{address}/index.html")
-    opened.keyboard.press("Control+k")
-    opened.wait_for_function("(document.activeElement.shadowRoot ?? document).activeElement.tagName == 'INPUT'")
+    while not opened.evaluate(SEARCHING):  # the page listens to the key some time after it has loaded
+        opened.keyboard.press("Control+k")
+        opened.wait_for_timeout(500)
     opened.keyboard.type("finalizer")
     opened.get_by_text(re.compile(r"^\d+ results$")).wait_for()

@@ -331,3 +331,13 @@ async def test_a_fault_of_the_server_reaches_the_caller(
     server.faults.add(Rule(Match(resources=("pods",), verbs=("get",)), fault))
     with pytest.raises(error):
         await call(lab.client, "shop", lab.namespace)
+
+
+async def test_a_span_of_a_command_shows_neither_its_words_nor_its_output(lab: Lab) -> None:
+    server, spans = await pod(lab), Spans()
+    server.commands.serve(lab.namespace, "shop", sort)
+    async with Client(in_process(server.handle), name="traced", tracing=spans.provider) as client:
+        assert (await client.run("shop", lab.namespace, ["sort", "hunter2"], stdin=b"hunter3")).returncode == 0
+    [span] = [span for span in spans if span.name == "GET /api/v1/namespaces/{namespace}/pods/{name}/exec"]
+    assert (span.attributes or {})["http.response.status_code"] == 101
+    assert "hunter" not in span.to_json()

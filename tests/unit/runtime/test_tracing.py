@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any
+import subprocess
+import sys
+from typing import Any, Literal
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
@@ -174,6 +176,24 @@ async def test_a_reconcile_links_to_each_own_write_that_caused_it(lab: Lab, span
     assert not first.links, "the write of another client has no span"
 
 
+def test_without_tracing_opentelemetry_is_not_imported() -> None:
+    program = (
+        "import asyncio, sys\n"
+        "import konverge as kv\n"
+        "from konverge.daemon.engine import Operator, set_up\n"
+        "from konverge.daemon.settings import Settings\n"
+        "from konverge_testing import ApiServer\n"
+        "async def main():\n"
+        "    async with ApiServer() as server, kv.Manager('plain', server.config()) as manager:\n"
+        "        await manager.client.list(kv.kind('v1', 'Pod'))\n"
+        "set_up(Settings())\n"
+        "asyncio.run(main())\n"
+        "print([name for name in sys.modules if name.startswith('opentelemetry')])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
 async def test_spans_of_a_manager_do_not_continue_the_span_of_its_starter(lab: Lab, spans: Spans) -> None:
     with spans.provider.get_tracer("program").start_as_current_span("start of the program") as caller:
         await run(lab, spans, kv.Controller.of(Widget).reconciled_by(By(make_parts)))
@@ -185,8 +205,10 @@ async def test_spans_of_a_manager_do_not_continue_the_span_of_its_starter(lab: L
     assert caller.get_span_context().trace_id not in traces
 
 
-@pytest.mark.parametrize("elected", [False, True])
-async def test_tracing_changes_no_request_but_for_its_header(lab: Lab, spans: Spans, elected: bool) -> None:
+@pytest.mark.parametrize(("elected", "sharding"), [(False, "off"), (True, "off"), (False, "hash")])
+async def test_tracing_changes_no_request_but_for_its_header(
+    lab: Lab, spans: Spans, elected: bool, sharding: Literal["off", "hash"]
+) -> None:
     assert lab.server is not None
     sent: dict[str, list[str]] = {"plain": [], "traced": []}
     headers: dict[str, set[bool]] = {"plain": set(), "traced": set()}
@@ -198,7 +220,8 @@ async def test_tracing_changes_no_request_but_for_its_header(lab: Lab, spans: Sp
             headers[name].add(bool(TRACEPARENT.fullmatch(call.headers.get("traceparent", ""))))
 
     def plain(manager: kv.Manager) -> None:
-        manager.add(kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(make_parts)))
+        controller = kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(make_parts))
+        manager.add(controller if sharding == "off" else controller.sharded())
 
     def traced(manager: kv.Manager) -> None:
         manager.tracing = spans.provider
@@ -206,9 +229,10 @@ async def test_tracing_changes_no_request_but_for_its_header(lab: Lab, spans: Sp
 
     lab.server.on_call.append(count)
     election = kv.ElectionSettings(enabled=elected, namespace=lab.namespace)
+    shared = kv.ShardingSettings(mode=sharding, namespace=lab.namespace)
     for build in (plain, traced):
         name = build.__name__
-        settings = kv.ManagerSettings(namespace=lab.namespace, election=election)
+        settings = kv.ManagerSettings(namespace=lab.namespace, election=election, sharding=shared)
         await lab.start(build, name=name, settings=settings)
         await lab.create(widget(name))
         await lab.until(Widget, name, kv.is_true("Ready"))
@@ -218,4 +242,5 @@ async def test_tracing_changes_no_request_but_for_its_header(lab: Lab, spans: Sp
         await lab.stop()
     assert sent["traced"] == sent["plain"] != []
     assert headers == {"plain": {False}, "traced": {True}}
-    assert not [span for span in spans if "leases" in span.name], "heartbeats have no spans"
+    of_leases = bool(spans.named("PATCH /apis/coordination.k8s.io"))
+    assert of_leases is (sharding == "hash"), "marks of a ring's member have spans, renewals have none"
