@@ -67,7 +67,8 @@ def webhook(kind: str) -> None:
 def version(version: str, kind: str) -> None:
     """Add the version VERSION to a kind of the project, with its conversion.
 
-    Two functions convert objects to and from the version of model.py. The controller keeps its model. The new version begins with the same fields: change them and the two functions in its module.
+    Two functions convert objects to and from the version of model.py, which the controller keeps. The new version begins with the same
+    fields: change them and the two functions in its module.
     """
     from konverge.daemon.scaffold.files import conversion_files, parts_of, version_files
     from konverge.daemon.scaffold.names import KindNames

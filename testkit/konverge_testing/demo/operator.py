@@ -9,6 +9,7 @@ Caveats: no node exists; a stand-in reports workloads as ready. It takes the pla
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -142,7 +143,8 @@ async def demo_of_operator(stage: Stage, admin: Client, script: Script, timeout:
             click.echo("Ctrl-C ends it and removes everything.\n")
         while stay:
             await asyncio.sleep(_LOOK_SECONDS)
-            await _look(admin, samples, shown)
+            with contextlib.suppress(KonvergeError):  # the user may delete a definition
+                await _look(admin, samples, shown)
         return True
 
 
