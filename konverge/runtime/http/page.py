@@ -237,7 +237,7 @@ def _why(entry: Data) -> Html:
     return _lines(
         _element("strong", reason) if reason else "",
         message,
-        f"The last reconcile failed: {_cut(error)}" if error else "",
+        f"The last reconcile failed: {_cut(error)}" if error and error != entry["message"] else "",
     )
 
 
@@ -320,16 +320,17 @@ def _timeline(explanation: Data, now: datetime) -> list[Sequence[object]]:
     if (waits := explanation["waits"]) is not None:
         rows.append((_next(waits), "next reconcile", "; ".join(waits["reasons"]), ""))
     past: list[tuple[datetime, Sequence[object]]] = []
-    for record in explanation["reconciles"]:
-        started = record["started"]
-        past.append((from_rfc3339(started), (_since(started, now), *_reconcile(record))))
     for entry in explanation["conditions"]:
         since = str(entry.get("lastTransitionTime", ""))
         if (moment := _moment(since)) is not None:
             change = f"{entry.get('type')} became {entry.get('status')}"
             past.append((moment, (_since(since, now), change, entry.get("reason", ""), entry.get("message", ""))))
-    # The sort is stable, so reconciles precede the conditions that they set in the same second.
-    return rows + [row for _, row in sorted(past, key=lambda entry: entry[0], reverse=True)]
+    for record in explanation["reconciles"]:
+        started = record["started"]
+        past.append((from_rfc3339(started), (_since(started, now), *_reconcile(record))))
+    # Conditions have whole seconds. The sort is stable: a condition follows the reconcile of the same second, which set it.
+    past.sort(key=lambda entry: entry[0].replace(microsecond=0), reverse=True)
+    return rows + [row for _, row in past]
 
 
 def _reconcile(record: Data) -> Sequence[object]:

@@ -24,13 +24,15 @@ strong { font-weight: 600; }
 .good { color: var(--good); }
 .bad { color: var(--bad); font-weight: 600; }
 table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; vertical-align: top; padding: .4rem .6rem; border-bottom: 1px solid var(--line); white-space: pre-line; }
+th, td { text-align: left; vertical-align: top; padding: .4rem .6rem; border-bottom: 1px solid var(--line); white-space: pre-line;
+  min-width: 6rem; }
 tbody th { font-weight: 600; }
+th small { font-weight: 400; }
 thead th { background: var(--head); font-size: .87rem; white-space: nowrap; }
 form { display: flex; flex-wrap: wrap; gap: .6rem; align-items: center; }
 input, button { font: inherit; color: inherit; background: var(--head); border: 1px solid var(--faint); border-radius: 4px;
   padding: .25rem .5rem; max-width: 100%; box-sizing: border-box; }
-@media (max-width: 45rem) {
+@media (max-width: 60rem) {
   table, tbody, tr, tbody th, td { display: block; }
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   tr { border: 1px solid var(--line); border-radius: 6px; margin-bottom: .75rem; padding: .25rem 0; }

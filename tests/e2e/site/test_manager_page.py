@@ -149,8 +149,11 @@ def test_no_page_overflows_and_each_passes_the_rules_of_accessibility(
     assert len(paths) == 3
     for path in paths:
         page.goto(f"{operator}{path}")
-        if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
-            faults.append((path, "overflow", ""))
+        for other in (width, 700, 970):
+            page.set_viewport_size({"width": other, "height": 900})
+            if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
+                faults.append((path, "overflow", str(other)))
+        page.set_viewport_size({"width": width, "height": 900})
         faults += [
             (path, rule["id"], node["html"])
             for rule in Axe().run(page).response["violations"]

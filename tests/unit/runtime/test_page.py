@@ -106,9 +106,9 @@ def overview_with(text: str) -> str:
     return overview_page(data, {text: controller}, {text: {"statistics": {"ready": 4, "held": 1, "failing": 1}}})
 
 
-def object_with(text: str) -> str:
+def object_with(text: str, changed: str = "2030-01-01T11:00:00Z", started: str = "2030-01-01T11:59:00.0Z") -> str:
     record = {
-        "started": "2030-01-01T11:59:00.000000Z",
+        "started": started,
         "duration": 0.5,
         "reasons": [text],
         "outcome": text,
@@ -124,7 +124,7 @@ def object_with(text: str) -> str:
         "cached": False,
         "generation": 3,
         "paused": text,
-        "conditions": [condition(text), {**condition(text), "lastTransitionTime": "2030-01-01T11:00:00Z"}],
+        "conditions": [condition(text), {**condition(text), "lastTransitionTime": changed}],
         "reconciles": [record],
         "waits": waits(text),
     }
@@ -162,6 +162,12 @@ def test_figures_of_a_controller_are_of_its_last_reconciles() -> None:
     for figure in ("5 ready", "2 a minute", "mean 500 ms", "2 of the last 2", "1 failing now", "in 1 min 30 s"):
         assert figure in text
     assert "3 more are not listed" in text
+
+
+@pytest.mark.parametrize(("started", "first"), [("11:59:00.7", "a became a"), ("11:59:01.0", "reconcile, 500 ms")])
+def test_a_condition_follows_the_reconcile_of_its_second(started: str, first: str) -> None:
+    page = object_with("a", changed="2030-01-01T11:59:00Z", started=f"2030-01-01T{started}Z")
+    assert re.findall('data-label="What">(.*?)<', page)[:2] == ["next reconcile", first]
 
 
 def test_the_timeline_begins_with_the_next_run_and_goes_back_in_time() -> None:
@@ -245,7 +251,8 @@ async def test_the_page_lists_what_is_not_ready_and_links_to_its_timeline(lab: L
     assert [re.sub(".*name=", "", link) for link in links] == ["waits", "fails"]
     assert "Ready is False: Asked" in page.text
     assert "as the <i>spec</i> wants" in page.text
-    assert "The last reconcile failed: no <b>bucket</b>" in page.text
+    assert "Ready is False: ReconcileFailed" in page.text
+    assert "no <b>bucket</b>" in page.text
     for link, facts in zip(
         links, (["Ready became False", "next reconcile"], ["failed: no <b>bucket</b>"]), strict=True
     ):
