@@ -132,8 +132,12 @@ def _since(value: str, now: datetime) -> object:
     moment = _moment(value)
     if moment is None:
         return value or "unknown"
-    age = max(timedelta(0), now - moment).total_seconds()
-    return _element("time", f"{_seconds(age)} ago" if age >= 1 else "now", datetime=value, title=value)
+    age = int(max(timedelta(0), now - moment).total_seconds())
+    return _element("time", f"{_seconds(age)} ago" if age else "now", datetime=value, title=value)
+
+
+def _at(value: str, now: datetime) -> Html:
+    return _lines(_since(value, now), _element("small", value))
 
 
 def _cut(message: str) -> str:
@@ -324,10 +328,10 @@ def _timeline(explanation: Data, now: datetime) -> list[Sequence[object]]:
         since = str(entry.get("lastTransitionTime", ""))
         if (moment := _moment(since)) is not None:
             change = f"{entry.get('type')} became {entry.get('status')}"
-            past.append((moment, (_since(since, now), change, entry.get("reason", ""), entry.get("message", ""))))
+            past.append((moment, (_at(since, now), change, entry.get("reason", ""), entry.get("message", ""))))
     for record in explanation["reconciles"]:
         started = record["started"]
-        past.append((from_rfc3339(started), (_since(started, now), *_reconcile(record))))
+        past.append((from_rfc3339(started), (_at(started, now), *_reconcile(record))))
     # Conditions have whole seconds. The sort is stable: a condition follows the reconcile of the same second, which set it.
     past.sort(key=lambda entry: entry[0].replace(microsecond=0), reverse=True)
     return rows + [row for _, row in past]

@@ -25,7 +25,7 @@ strong { font-weight: 600; }
 .bad { color: var(--bad); font-weight: 600; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .4rem .6rem; border-bottom: 1px solid var(--line); white-space: pre-line;
-  min-width: 6rem; }
+  min-width: 7rem; }
 tbody th { font-weight: 600; }
 th small { font-weight: 400; }
 thead th { background: var(--head); font-size: .87rem; white-space: nowrap; }
@@ -38,6 +38,7 @@ input, button { font: inherit; color: inherit; background: var(--head); border: 
   tr { border: 1px solid var(--line); border-radius: 6px; margin-bottom: .75rem; padding: .25rem 0; }
   tbody th, td { border: 0; padding: .25rem .75rem; }
   td:empty { display: none; }
+  tbody th, td { min-width: 0; }
   td::before { content: attr(data-label); display: block; color: var(--faint); font-size: .8rem; }
 }
 """

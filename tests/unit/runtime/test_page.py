@@ -171,13 +171,8 @@ def test_a_condition_follows_the_reconcile_of_its_second(started: str, first: st
 
 
 def test_the_timeline_begins_with_the_next_run_and_goes_back_in_time() -> None:
-    rows = re.findall(r'<tr role="row"><th scope="row" role="rowheader">(.*?)</th>', object_with("a"))
-    times = [re.sub("<[^>]*>", " ", row) for row in rows]
-    assert [" ".join(time.split()) for time in times[2:]] == [
-        "in 1 min 30 s waits for a, 3 failures in a row",
-        "1 min ago",
-        "1 h ago",
-    ]
+    rows = re.findall(r'<th scope="row" role="rowheader"><div>(.*?)</div>', object_with("a"))
+    assert [re.sub("<[^>]*>", "", row) for row in rows] == ["in 1 min 30 s", "1 min ago", "1 h ago"]
 
 
 def record(second: int, error: str = "") -> ReconcileRecord:
