@@ -128,7 +128,7 @@ def _moment(value: str) -> datetime | None:
 
 
 def _since(value: str, now: datetime) -> object:
-    """Return a time with its age; a value that is no time as it is."""
+    """Return a time with its age; an unreadable value is returned unchanged."""
     moment = _moment(value)
     if moment is None:
         return value or "unknown"

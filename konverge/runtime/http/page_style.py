@@ -36,9 +36,8 @@ input, button { font: inherit; color: inherit; background: var(--head); border: 
   table, tbody, tr, tbody th, td { display: block; }
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   tr { border: 1px solid var(--line); border-radius: 6px; margin-bottom: .75rem; padding: .25rem 0; }
-  tbody th, td { border: 0; padding: .25rem .75rem; }
+  tbody th, td { border: 0; padding: .25rem .75rem; min-width: 0; }
   td:empty { display: none; }
-  tbody th, td { min-width: 0; }
   td::before { content: attr(data-label); display: block; color: var(--faint); font-size: .8rem; }
 }
 """

@@ -207,7 +207,7 @@ def test_an_object_is_unready_by_its_condition_or_its_last_reconcile(
 
 
 @pytest.mark.parametrize("conditions", [None, "odd", {}, [None, 1, {"type": ""}]])
-def test_odd_conditions_are_no_conditions(conditions: Any) -> None:
+def test_odd_conditions_are_ignored(conditions: Any) -> None:
     assert unready({"conditions": conditions}) is None
 
 
