@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from konverge.clock import from_rfc3339
+from konverge.clock import from_rfc3339, rfc3339
 from konverge.runtime.http.page_style import STYLE
 
 __all__ = ["POLICY", "Html", "object_page", "overview_page", "text"]
@@ -136,8 +136,9 @@ def _since(value: str, now: datetime) -> object:
     return _element("time", f"{_seconds(age)} ago" if age else "now", datetime=value, title=value)
 
 
-def _at(value: str, now: datetime) -> Html:
-    return _lines(_since(value, now), _element("small", value))
+def _at(moment: datetime, now: datetime) -> Html:
+    whole = rfc3339(moment)
+    return _lines(_since(whole, now), _element("small", whole))
 
 
 def _cut(message: str) -> str:
@@ -325,13 +326,12 @@ def _timeline(explanation: Data, now: datetime) -> list[Sequence[object]]:
         rows.append((_next(waits), "next reconcile", "; ".join(waits["reasons"]), ""))
     past: list[tuple[datetime, Sequence[object]]] = []
     for entry in explanation["conditions"]:
-        since = str(entry.get("lastTransitionTime", ""))
-        if (moment := _moment(since)) is not None:
+        if (moment := _moment(str(entry.get("lastTransitionTime", "")))) is not None:
             change = f"{entry.get('type')} became {entry.get('status')}"
-            past.append((moment, (_at(since, now), change, entry.get("reason", ""), entry.get("message", ""))))
+            past.append((moment, (_at(moment, now), change, entry.get("reason", ""), entry.get("message", ""))))
     for record in explanation["reconciles"]:
-        started = record["started"]
-        past.append((from_rfc3339(started), (_at(started, now), *_reconcile(record))))
+        started = from_rfc3339(record["started"])
+        past.append((started, (_at(started, now), *_reconcile(record))))
     # Conditions have whole seconds. The sort is stable: a condition follows the reconcile of the same second, which set it.
     past.sort(key=lambda entry: entry[0].replace(microsecond=0), reverse=True)
     return rows + [row for _, row in past]
