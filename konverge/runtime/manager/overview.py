@@ -30,7 +30,7 @@ from konverge.runtime.observability.record import ReconcileRecord
 __all__ = ["Unready", "overview", "unready"]
 
 _LISTED: Final = 200
-_OBJECTS_AT_ONCE: Final = 500
+_OBJECTS_AT_ONCE: Final = 100
 
 
 class Unready(NamedTuple):
