@@ -6,10 +6,10 @@
 
 Guarantees: every page only reads. An exception of the source fails one response, and not the server.
 
-`/debug` names objects and their namespaces, never their content. It authenticates no caller. So its default address is on loopback,
-which the pod network cannot reach. At any address it serves only the peers 127.0.0.1 and ::1, for instance `kubectl port-forward`. The
-Host header must be localhost, 127.0.0.1 or ::1. This blocks DNS rebinding: a web page whose name resolves to 127.0.0.1 reads nothing
-through a browser on that machine.
+`/debug` names objects and their namespaces; of their content it shows only conditions. It authenticates no caller. Its default address is
+on loopback, which the pod network cannot reach. At any address it serves only the peers 127.0.0.1 and ::1, for instance `kubectl
+port-forward`. The Host header must be localhost, 127.0.0.1 or ::1. This blocks DNS rebinding: a web page whose name resolves to 127.0.0.1
+reads nothing through a browser on that machine.
 """
 
 from __future__ import annotations
