@@ -34,7 +34,7 @@ def assemble(root: Path, folder: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
     for path in (root / "docs").rglob("*"):
-        if path.suffix in {".css", ".svg"}:
+        if path.suffix in {".css", ".png", ".svg"}:
             place = folder / path.relative_to(root / "docs")
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, place)

@@ -2,17 +2,11 @@
 
     /metrics                       Prometheus text or OpenMetrics, by the Accept header; `?name[]=` restricts
     /healthz, /readyz              and single checks below them; see `konverge.runtime.http.health`
-    /debug                         index; /debug/queues, /informers, /controllers, /tasks, /explain?kind=&namespace=&name=
+    /debug                         data for people, only to callers on loopback; see `konverge.runtime.http.debug`
 
 Guarantees: the sources of everything that it shows are arguments, so it does not depend on the manager. Starting binds, or raises
-ConfigError that names the address; stopping frees the ports. No signal handler, no global. An exception of a debug source fails one
-response, and not the server. A large exposition is written in a thread, so that a scrape does not stop the event loop; it is collected
-on the loop.
-
-`/debug` names objects and their namespaces, never their content. It authenticates no caller. So its default address is on loopback,
-which the pod network cannot reach. At any address it serves only the peers 127.0.0.1 and ::1, for instance `kubectl port-forward`. The
-Host header must be localhost, 127.0.0.1 or ::1. This blocks DNS rebinding: a web page whose name resolves to 127.0.0.1 reads nothing
-through a browser on that machine.
+ConfigError that names the address; stopping frees the ports. No signal handler, no global. A large exposition is
+written in a thread, so that a scrape does not stop the event loop; it is collected on the loop.
 
 With `secure` metrics are served over TLS, and only to callers that the API server authenticates and authorizes: see
 `konverge.runtime.http.access`. Probes and debug stay as they are, at addresses of their own.
@@ -24,28 +18,24 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 
-from konverge.errors import UsageError, stack_of
-from konverge.logs import get_logger
-from konverge.runtime.http.health import JSON, TEXT, Checks, Question, answer, gather
-from konverge.runtime.http.listener import Limits, is_local_name, is_loopback, parse_address
+from konverge.errors import UsageError
+from konverge.runtime.http.debug import DebugPages, DebugSource
+from konverge.runtime.http.health import JSON, Checks, Question, answer, gather
+from konverge.runtime.http.listener import Limits, parse_address
 from konverge.runtime.http.reviewer import AccessReviewer
 from konverge.runtime.http.serving_pair import ServingPair
 from konverge.runtime.http.site import Handler, Site
-from konverge.runtime.http.tasks import tasks_of
-from konverge.words import LogKey
 
 if TYPE_CHECKING:
     from konverge.client import Client
 
 __all__ = [
-    "DebugSource",
     "ProbeServer",
     "ServerSettings",
 ]
@@ -79,23 +69,8 @@ class ServerSettings:
     """Seconds that requests in progress have when the server stops."""
 
 
-class DebugSource(Protocol):
-    """The source of `/debug`; a manager is one."""
-
-    def debug(self) -> Mapping[str, Callable[[], Any]]:
-        """Return the pages: by path a function that returns plain data, called on the event loop."""
-
-    def explain(self, kind: str, namespace: str, name: str) -> Any:
-        """Return the last reconciles of one object, as plain data."""
-
-
 def _wants_json(request: web.Request) -> bool:
     return request.query.get("format") == "json" or JSON in request.headers.get("Accept", "")
-
-
-def _json(data: Any, status: int = 200) -> web.Response:
-    body = msgspec.json.format(msgspec.json.encode(data, enc_hook=str), indent=2)
-    return web.Response(body=body + b"\n", status=status, content_type=JSON)
 
 
 class _Collected:
@@ -141,7 +116,6 @@ class ProbeServer:
         self._scraping = 0
         self._sites: list[Site] = []
         self._addresses: dict[str, str] = {}
-        self._log = get_logger("konverge.runtime")
 
     # --- life ---------------------------------------------------------------------------------------------------------------
 
@@ -194,9 +168,11 @@ class ProbeServer:
             context = self._pair.context
         site = Site(address, what=what, limits=self._settings.limits, shutdown=self._settings.shutdown, context=context)
         site.router.add_get("/", self._index(parts))
-        for part, add in (("metrics", self._add_metrics), ("health", self._add_health), ("debug", self._add_debug)):
+        for part, add in (("metrics", self._add_metrics), ("health", self._add_health)):
             if part in parts:
                 add(site.router)
+        if "debug" in parts and self._debug is not None:
+            DebugPages(self._debug).add_to(site.router)
         self._sites.append(site)
         await site.start()
         self._addresses.update(dict.fromkeys(sorted(parts), site.url))
@@ -299,61 +275,3 @@ class ProbeServer:
             )
 
         return probe
-
-    # --- debug --------------------------------------------------------------------------------------------------------------
-
-    def _add_debug(self, router: web.UrlDispatcher) -> None:
-        for path, handler in (
-            ("/debug", self._debug_index),
-            ("/debug/", self._debug_index),
-            ("/debug/tasks", self._debug_tasks),
-            ("/debug/explain", self._debug_explain),
-            ("/debug/{page}", self._debug_page),
-        ):
-            router.add_get(path, self._guarded(handler))
-
-    def _guarded(self, handler: Handler) -> Handler:
-        """Serve only callers on loopback, under a loopback name; contain the exceptions of a source."""
-
-        async def guarded(request: web.Request) -> web.StreamResponse:
-            if not is_loopback(request.remote or ""):
-                text = "/debug serves only the peers 127.0.0.1 and ::1: use kubectl port-forward\n"
-                return web.Response(text=text, status=403)
-            if not is_local_name(request.headers.get("Host", "")):
-                text = "/debug is served only under the names localhost, 127.0.0.1 and ::1\n"
-                return web.Response(text=text, status=403)
-            try:
-                return await handler(request)
-            except web.HTTPException:
-                raise
-            except Exception as error:  # noqa: BLE001  # contained: it fails one page, and not the server
-                self._log.error("a page of /debug failed", **{LogKey.URL: request.path, LogKey.STACK: stack_of(error)})
-                return web.Response(text=f"{request.path} failed: {type(error).__name__}; see the log\n", status=500)
-
-        return guarded
-
-    def _pages(self) -> Mapping[str, Callable[[], Any]]:
-        assert self._debug is not None
-        return self._debug.debug()
-
-    async def _debug_index(self, _request: web.Request) -> web.Response:
-        pages = sorted({*self._pages(), "tasks", "explain?kind=&namespace=&name="})
-        return _json({"paths": [f"/debug/{page}" for page in pages]})
-
-    async def _debug_page(self, request: web.Request) -> web.Response:
-        pages, page = self._pages(), request.match_info["page"]
-        if page not in pages:
-            known = ", ".join(sorted({*pages, "tasks", "explain"}))
-            return web.Response(text=f"/debug has no page {page!r}; there are: {known}\n", status=404)
-        return _json(pages[page]())
-
-    async def _debug_tasks(self, _request: web.Request) -> web.Response:
-        return _json(tasks_of(asyncio.get_running_loop()))
-
-    async def _debug_explain(self, request: web.Request) -> web.Response:
-        assert self._debug is not None
-        kind, namespace, name = (request.query.get(word, "") for word in ("kind", "namespace", "name"))
-        if not kind or not name:
-            text = "say which object: /debug/explain?kind=backup&namespace=web&name=nightly\n"
-            return web.Response(text=text, status=400, headers={"Content-Type": TEXT})
-        return _json(self._debug.explain(kind, namespace, name))

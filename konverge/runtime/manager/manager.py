@@ -48,6 +48,7 @@ from konverge.runtime.hooks.object_gate import ObjectGates, Owned
 from konverge.runtime.hooks.tap import Tap
 from konverge.runtime.manager.declarations import Declarations
 from konverge.runtime.manager.explain import describe, explain
+from konverge.runtime.manager.overview import overview
 from konverge.runtime.manager.settings import ManagerSettings
 from konverge.runtime.manager.shared_cache import shared_cache
 from konverge.runtime.manager.supervisor import Supervised
@@ -261,6 +262,18 @@ class Manager(Declarations, Supervised):
         core = self._core
         return describe(
             lambda: tuple(core.runners.values()), lambda: core.services.informers if core.services else None
+        )
+
+    async def overview(self) -> dict[str, Any]:
+        """Return the data of `/debug/overview`: the parts, the objects that are not ready and why, the owners of shared objects."""
+        core = self._core
+        return await overview(
+            name=self.name,
+            instance=core.instance,
+            leads=self.leads,
+            report=self.report(),
+            runners=tuple(core.runners.values()),
+            owner_of=core.plugged.owner_of,
         )
 
     def explain(self, kind: str, namespace: str, name: str) -> list[dict[str, Any]]:

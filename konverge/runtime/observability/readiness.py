@@ -100,10 +100,11 @@ class Report:
     """The operator's own checks."""
 
     def __bool__(self) -> bool:
-        return all(part.ready for part in self._all)
+        return all(part.ready for part in self.parts)
 
     @property
-    def _all(self) -> tuple[ControllerReport, ...]:
+    def parts(self) -> tuple[ControllerReport, ...]:
+        """The reports of all parts: controllers, webhooks, election, background work, checks."""
         return (
             *self.controllers,
             *(part for part in (self.webhooks, self.election) if part is not None),
@@ -136,7 +137,7 @@ class Report:
         raise LookupError(f"no controller {name!r}; there are: {', '.join(c.name for c in self.controllers) or 'none'}")
 
     def __str__(self) -> str:
-        return "\n".join(f"{c.name}: {(c.note or 'ready') if c.ready else c.why}" for c in self._all)
+        return "\n".join(f"{c.name}: {(c.note or 'ready') if c.ready else c.why}" for c in self.parts)
 
 
 def why_not(kind: Kind[Any], informer: Informer, *, optional: bool, synced: bool) -> Obstacle | None:

@@ -321,6 +321,7 @@ def _print_result(stage: Stage, addresses: Mapping[str, str], done: bool) -> Non
     for title, url in (
         ("metrics", f"{addresses['metrics']}/metrics"),
         ("readiness", f"{addresses['health']}/readyz?verbose"),
+        ("page", f"{debug}/debug/ui"),
         ("debug", f"{debug}/debug"),
         ("log", str(log_of(stage))),
     ):

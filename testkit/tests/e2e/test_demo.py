@@ -70,6 +70,7 @@ async def test_the_demo_converges_and_ends_by_itself_in_ci(plane: str) -> None:
     assert re.search(rf"^nextcloud/{waited[1]} +Assigned=True Assigned", said[waited.end() :], re.MULTILINE)
     assert "nothing is backed up or run" in said
     assert "\x1b" not in said
+    assert re.search(r"^  page +http://127\.0\.0\.1:\d+/debug/ui$", said, re.MULTILINE)
     assert "correct-horse" not in said
 
 

@@ -129,6 +129,7 @@ async def test_debug_probes_and_explain_print_camel_case_keys(lab: Lab) -> None:
     manager = lab.manager
     checks = [*checks_of(manager.report()), *informer_checks(manager.debug()["informers"]())]
     found = {name: printed(page()) for name, page in manager.debug().items()}
+    found["overview"] = printed(await manager.overview())
     found["tasks"] = printed(tasks_of(asyncio.get_running_loop()))
     found["readyz"] = json.loads(answer("readyz", checks, Question(as_json=True, exclude=frozenset({"no-such"}))).body)
     for name in ("plain", "fails", "hangs"):
@@ -140,7 +141,15 @@ async def test_debug_probes_and_explain_print_camel_case_keys(lab: Lab) -> None:
         found[f"explain{name}"] = json.loads(result.stdout)
     assert list(odd_keys(found)) == []
     # The walk reached the nested parts.
-    assert {"lastTransitionTime", "nextRun", "inSeconds", "unknownExclusions", "watchAge", "problem"} <= keys_in(found)
+    assert {
+        "lastTransitionTime",
+        "nextRun",
+        "inSeconds",
+        "unknownExclusions",
+        "watchAge",
+        "problem",
+        "leftOut",
+    } <= keys_in(found)
 
 
 @pytest.mark.parametrize(

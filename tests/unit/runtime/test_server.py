@@ -44,6 +44,9 @@ class Source:
         self.asked.append((kind, namespace, name))
         return [{"controller": "backup"}]
 
+    async def overview(self) -> Any:
+        return {"name": "backups"}
+
 
 @dataclass
 class World:
@@ -341,15 +344,18 @@ def test_debug_lists_its_pages_and_shows_them(world: World) -> None:
                 "paths": [
                     "/debug/broken",
                     "/debug/explain?kind=&namespace=&name=",
+                    "/debug/overview",
                     "/debug/queues",
                     "/debug/tasks",
+                    "/debug/ui",
                 ]
             }
         assert (await fetch(base + "/debug/queues")).json() == {"backup": {"ready": 2, "at": "2030-01-01T00:00:00Z"}}
+        assert (await fetch(base + "/debug/overview")).json() == {"name": "backups"}
         missing = await fetch(base + "/debug/nothing")
         assert (missing.status, missing.text) == (
             404,
-            "/debug has no page 'nothing'; there are: broken, explain, queues, tasks\n",
+            "/debug has no page 'nothing'; there are: broken, explain, overview, queues, tasks, ui\n",
         )
 
     with_server(world.server(), use)
