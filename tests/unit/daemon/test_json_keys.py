@@ -208,4 +208,13 @@ def test_no_other_command_prints_json() -> None:
                 yield path + name
 
     assert isinstance(program, click.Group)
-    assert set(with_json(program)) == {"config", "crds", "rbac", "webhooks", "explain", "plan", "quota migrate"}
+    assert set(with_json(program)) == {
+        "config",
+        "crds",
+        "rbac",
+        "webhooks",
+        "explain",
+        "plan",
+        "quota migrate",
+        "replay",
+    }
