@@ -71,16 +71,16 @@ async def test_a_failure_of_the_runtime_itself_is_counted_and_the_key_retried(mo
         return kv.Done()
 
     async with ControllerHarness(kv.Controller.of(Widget).reconciled_by(By(reconcile))) as harness:
-        reconciles = harness.runner._pipeline
-        run = reconciles.run
+        worker = harness.runner._worker
+        run = worker._reconcile
 
         async def fails_once(*arguments: Any) -> Any:
             monkeypatch.undo()
             raise AssertionError("a defect")
 
-        monkeypatch.setattr(reconciles, "run", fails_once)
+        monkeypatch.setattr(worker, "_reconcile", fails_once)
         harness.put(placed(), generation=1)
         await harness.settle(2)
-        assert reconciles.run == run
+        assert worker._reconcile == run
         assert seen == ["one"]
         assert not harness.runner.queue.statistics().working
