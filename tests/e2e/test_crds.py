@@ -553,7 +553,8 @@ async def test_the_server_accepts_the_resources_of_the_guide(
     guide = Path(__file__).parents[2] / "docs" / "guide" / "models.md"
     module = ModuleType("guide_models_on_a_server")
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    for block in re.findall(r"^```python\n(.*?)^```", guide.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+    written = re.sub(r"<!-- include:.*?<!-- end include -->", "", guide.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for block in re.findall(r"^```python\n(.*?)^```", written, re.DOTALL | re.MULTILINE):
         exec(compile(block, str(guide), "exec"), module.__dict__)
     for definition in (crd(module.Backup), crd(module.Job, module.OldJob)):
         # In a group of its own: other tests install an operator's Backup on the same server.

@@ -219,9 +219,9 @@ def planted() -> AbstractContextManager[object]:
     """Decode each object twice instead of once."""
     decode = Cached.decode
 
-    def twice(self: Cached, kind: Any) -> Any:
-        decode(self, kind)
-        return decode(self, kind)
+    def twice(self: Cached, *arguments: Any) -> Any:
+        decode(self, *arguments)
+        return decode(self, *arguments)
 
     return mock.patch.object(Cached, "decode", twice)
 

@@ -40,7 +40,9 @@ def _leaves(command: click.Command, context: click.Context) -> Iterator[tuple[st
 
 
 def _commands() -> str:
-    root = click.Context(program, info_name="konverge", terminal_width=120, max_content_width=120)
+    # A command keeps the names of its help option from its first help, so these must be the program's.
+    settings = {**program.context_settings, "terminal_width": 120, "max_content_width": 120}
+    root = click.Context(program, info_name="konverge", **settings)
     sections = [
         f"## {path}\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
         for path, command, context in _leaves(program, root)
