@@ -87,6 +87,13 @@ RECIPES: Mapping[str, Recipe] = {
 
 ALL: Mapping[str, Recipe] = {
     **RECIPES,
+    "page-kubebuilder": replace(
+        RECIPES["go"],
+        fetch=("go", "list", "-mod=readonly", "-deps", "."),
+        build=("go", "build", "-mod=readonly", "-ldflags=-s -w", "-o", "manager", "."),
+        made="page-kubebuilder.source/manager",
+        home="examples/page_kubebuilder",
+    ),
     "nstance-on-grpc-js": replace(
         RECIPES["javascript"], made="nstance-on-grpc-js.source/node_modules", home="tests/support/nstance_grpc_js"
     ),

@@ -17,10 +17,10 @@ EXAMPLES = Path(backup_operator.__file__).parent
 
 
 @asynccontextmanager
-async def program(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def program(*arguments: str, executable: str = sys.executable) -> AsyncIterator[asyncio.subprocess.Process]:
     """Run a program of the examples' folder as a person would, and end it with Ctrl-C."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *arguments, cwd=EXAMPLES, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        executable, *arguments, cwd=EXAMPLES, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
     try:
         yield process

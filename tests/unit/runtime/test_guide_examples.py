@@ -8,6 +8,7 @@ from test_fleet import (
     test_a_read_of_the_images_of_a_node_is_refused,
     test_each_isolated_namespace_has_a_policy,
 )
+from test_leave_kubebuilder import test_fields_that_konverge_does_not_write_are_removed_if_handed_over
 from test_page import test_a_page_is_published_changed_and_withdrawn, test_nothing_of_kopf_stays
 from test_render import (
     test_a_paused_film_is_not_rendered_until_it_is_resumed,
@@ -26,6 +27,7 @@ __all__ = [
     "test_each_isolated_namespace_has_a_policy",
     "test_a_page_is_published_changed_and_withdrawn",
     "test_a_report_is_ready_once_its_job_has_succeeded",
+    "test_fields_that_konverge_does_not_write_are_removed_if_handed_over",
     "test_finished_pods_are_replaced",
     "test_nothing_of_kopf_stays",
     "test_previews_are_first_and_a_farm_that_is_down_is_spared",
