@@ -29,7 +29,7 @@ def modules_in(document: Path) -> list[str]:
 def test_the_tests_of_the_documents_pass_in_an_empty_project(tmp_path: Path) -> None:
     for program in EXAMPLES.glob("*.py"):
         (tmp_path / program.name).write_text(program.read_text())
-    known = {path.read_text() for path in EXAMPLES.glob("test_*.py")}
+    known = {path.read_text() for path in EXAMPLES.rglob("test_*.py")}
     blocks = [block for document in DOCUMENTS for block in modules_in(document) if block not in known]
     assert blocks
     for number, block in enumerate(blocks):
