@@ -56,7 +56,7 @@ def reconciles_of(reconciler: type[Any], monkeypatch: pytest.MonkeyPatch) -> lis
     recorded: list[tuple[str, ...]] = []
     reconcile = reconciler.reconcile
 
-    async def recording(self: Any, object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+    async def recording(self: Any, object_: Any, ctx: kv.Context[kv.Resource]) -> kv.Outcome:
         recorded.append(ctx.reasons)
         return cast(kv.Outcome, await reconcile(self, object_, ctx))
 

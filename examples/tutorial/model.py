@@ -20,7 +20,7 @@ class CronJobSpec(kv.Model):
     starting_deadline_seconds: Annotated[int, Field(ge=0)] | None = None
     """A Job that is later than this is not started."""
     concurrency_policy: Literal["Allow", "Forbid", "Replace"] = "Allow"
-    """What happens if a Job is due while another Job runs."""
+    """The treatment of a Job that is due while another Job runs."""
     suspend: bool = False
     """No Job is started; running Jobs continue."""
     successful_jobs_history_limit: Annotated[int, Field(ge=0)] = 3

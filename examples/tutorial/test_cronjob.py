@@ -24,7 +24,8 @@ HISTORY = 2
 
 def cron_job(**fields: Any) -> CronJob:
     template = JobTemplate(spec={"template": {"spec": POD}})
-    cron = CronJob.new("hello", "web", spec=CronJobSpec(job_template=template, **{"every_minutes": 60, **fields}))
+    given: dict[str, Any] = {"every_minutes": 60, **fields}
+    cron = CronJob.new("hello", "web", spec=CronJobSpec(job_template=template, **given))
     return CronJob.decode(
         {
             **cron.to_dict(),

@@ -1,4 +1,4 @@
-"""The programs of docs/guide/moving-from-kopf.md and moving-from-kubebuilder.md do the same for their users, on a real control plane."""
+"""The programs of docs/guide/moving-from-kopf.md and docs/guide/moving-from-kubebuilder.md do the same for their users, on a real control plane."""
 
 from __future__ import annotations
 
