@@ -1,4 +1,4 @@
-"""The times at which Jobs are due, as functions of the spec and the present time (docs/tutorial/clock.md)."""
+"""The due times of Jobs, as functions of the spec and the present time (docs/tutorial/clock.md)."""
 
 from datetime import UTC, datetime, timedelta
 

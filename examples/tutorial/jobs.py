@@ -17,7 +17,7 @@ def job_of(cron: CronJob, due: datetime) -> kv.Object:
 
 
 def due_of(job: kv.Object) -> str:
-    """Return the time at which a Job was due."""
+    """Return the due time of a Job."""
     return (job.metadata.annotations or {})[DUE]
 
 

@@ -14,7 +14,7 @@ def check(request: kv.AdmissionRequest[CronJob]) -> kv.Allow | kv.Deny:
     shortest = int(namespace.metadata.label(SHORTEST, "1")) if namespace else 1
     if spec.every_minutes < shortest:
         reason = f"{request.namespace} allows a Job each {shortest} minutes"
-        return kv.Deny(reason, code=422, fields={"spec.everyMinutes": f"is {spec.every_minutes}"})
+        return kv.Deny(reason, code=422, fields={"spec.everyMinutes": reason})
     deadline = spec.starting_deadline_seconds
     late = "spec.startingDeadlineSeconds is below 10: a short interruption of the operator skips a Job"
     return kv.Allow(warnings=(late,) if deadline is not None and deadline < 10 else ())
