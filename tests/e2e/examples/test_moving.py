@@ -16,7 +16,7 @@ import konverge as kv
 from konverge.crds import crd
 from konverge_testing import ControlPlane, Lab, install_crds
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(90, func_only=True)]  # a build has its own limit
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300, func_only=True)]  # a build has its own limit
 
 LEASE = kv.kind("coordination.k8s.io/v1", "Lease")
 ADDRESSES = {"KONVERGE_METRICS": "0", "KONVERGE_HEALTH": "127.0.0.1:0", "KONVERGE_DEBUG": "127.0.0.1:0"}
