@@ -136,10 +136,12 @@ class NextcloudReconciler:
             if choice != nominated:
                 own = await recorded_instance(nextcloud, nominated, ctx)
                 return choice if own is None else own
+            # Before the next await: the lock names the version for which this choice was made.
+            chosen = ctx.cache(INSTANCE).find(nominated.namespace, nominated.name)
             await confirm_record(nextcloud, nominated, ctx)
             if nominated.uid is None:
                 return await self._create(nextcloud, nominated, defaults or {}, ctx)
-            return await self._take(nextcloud, nominated, ctx)
+            return await self._take(nextcloud, nominated, chosen, ctx)
         except _REFUSALS as error:
             return BlockedClaim(InstanceReason.INVALID, f"the API server refuses the instance: {error.message}")
         except FieldsRefused as problem:
@@ -173,9 +175,11 @@ class NextcloudReconciler:
         created = await self._new.create(nextcloud, nominated, defaults, ctx)
         return self._new.choose(nextcloud, None, ctx, exclude=nominated.name) if created is None else created
 
-    async def _take(self, nextcloud: Nextcloud, nominated: NominatedInstance, ctx: Context[Nextcloud]) -> Acquisition:
+    async def _take(
+        self, nextcloud: Nextcloud, nominated: NominatedInstance, chosen: Object | None, ctx: Context[Nextcloud]
+    ) -> Acquisition:
         """Lock the recorded instance; if another writer was faster, return the next instance to record."""
-        taken = await take_instance(nextcloud, nominated, self._settings, self._metrics, ctx)
+        taken = await take_instance(nextcloud, nominated, chosen, self._settings, self._metrics, ctx)
         if taken is not None:
             return taken
         if mode_of(nextcloud.spec) is ClaimMode.POOL:

@@ -176,6 +176,36 @@ async def test_two_processes_that_take_an_instance_for_the_same_claim_take_one(c
     assert (taken.name, taken.spec["replicas"]) == (served.status.instance_ref.name, 3)
 
 
+@pytest.mark.parametrize("by", ["reference", "pool"])
+async def test_the_lock_names_the_version_of_the_instance_that_was_chosen(clouds: Clouds, by: str) -> None:
+    here, lab = clouds, clouds.lab
+    refusals: list[int] = []
+
+    def note(_: Call, about: About, answer: Response) -> None:
+        if (about.verb, about.name) == ("patch", "one") and answer.status >= 400:
+            refusals.append(answer.status)
+
+    await here.start()
+    await here.member("one", FREE)
+    await lab.until(NextcloudInstance, "one", lambda found: found.status.phase == "Ready")
+    # The read that confirms the record is slow, and the cache has the rival's lock before that read ends.
+    slow = Match(verbs=("get",), resources=("nextclouds.k8s.bnerd.com",), user_agent="konverge*")
+    lab.server.faults.add(Rule(slow, Delay(seconds=3), count=1))
+    lab.server.on_call.append(note)
+    if by == "reference":
+        await here.claim(tier=None, instanceRef={"name": "one"})
+    else:
+        await here.claim()
+    await asyncio.sleep(1)
+    rival = Nextcloud.decode({"metadata": {"name": "rival", "namespace": "other", "uid": "0a1b"}, "spec": {}})
+    instance = await lab.get(INSTANCE, "one")
+    await here.patch(INSTANCE, "one", lock_patch(rival, instance.metadata, "Delete"))
+    await here.says("main", "False", "InstanceTaken" if by == "reference" else "PoolExhausted")
+    assert refusals == [409]
+    held = await lab.get(INSTANCE, "one")
+    assert held.get("spec", "claimRef", "uid") == "0a1b"
+
+
 async def test_instance_that_fails_during_its_assignment_is_replaced_by_the_next(clouds: Clouds) -> None:
     here = await clouds.start(ready=False)
     for name in ("one", "two"):
