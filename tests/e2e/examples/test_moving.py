@@ -98,8 +98,8 @@ async def test_pages_move_from_kubebuilder_to_konverge(
         await cluster.until(CONFIG_MAP, "old", shows("hello, world"))
     before = await cluster.get(Page, "old")
     assert await field_managers(cluster, "old") == {("manager", "Update")}
-    # One status and two ConfigMaps: this control plane has no garbage collector.
-    assert await leave_kubebuilder.leave_kubebuilder(cluster.client, cluster.namespace) == 3
+    # A status, a ConfigMap, and that of the withdrawn page until a garbage collector has run: only some tests of this plane start it.
+    assert await leave_kubebuilder.leave_kubebuilder(cluster.client, cluster.namespace) in (2, 3)
     assert await field_managers(cluster, "old") == {("pages", "Apply")}
     async with program("page_operator.py"):
         await publish_and_change(cluster, "new")

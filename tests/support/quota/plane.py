@@ -289,6 +289,7 @@ class History:
         self._pool = pool
         self.events: list[Stored] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._since = 0
         self._followed: tuple[tuple[Any, str], ...] = (
             (ResourcePool, pool),
             (RESOURCE_QUOTA, f"capsule-pool-{pool}"),
@@ -298,6 +299,7 @@ class History:
     async def __aenter__(self) -> Self:
         for what, name in self._followed:
             version = (await self._client.list(what)).resource_version
+            self._since = max(self._since, int(version))
             self._tasks.append(asyncio.create_task(self._follow(what, name, version)))
         return self
 
@@ -327,7 +329,7 @@ class History:
         self.events.append(Stored(int(metadata["resourceVersion"]), kind_, path, stored))
 
     async def _complete(self) -> None:
-        """Wait until the watch has caught up with the stored objects."""
+        """Wait until the watch has caught up with the stored objects that changed since the start: other tests have pods of their own."""
         async with asyncio.timeout(_PATIENCE):
             for what, name in self._followed:
                 for task in self._tasks:
@@ -337,7 +339,7 @@ class History:
                     stored = {
                         (found.namespace, found.name): found.metadata.resource_version
                         for found in await self._client.list(what)
-                        if found.name == name or not name
+                        if (found.name == name or not name) and int(found.metadata.resource_version) > self._since
                     }
                     if all(self._last(path, version) for path, version in stored.items()):
                         break
