@@ -1,60 +1,121 @@
-"""The status of a Cluster, from the observed state. Pure."""
+"""Which agent runs for a Cluster, and which of its requests have taken effect. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
-from konverge.clock import from_rfc3339, rfc3339
-from konverge.conditions import find_condition
-from konverge.crds.ops_v1alpha1 import Cluster, ClusterPhase, ClusterStatus, CredentialStatus, SecretReference
-from konverge.outcome import RequeueAfter
-from konverge.reconcilers.clusters.agent_state import AgentState, Step
-from konverge.reconcilers.clusters.secrets import AgentCredentials
+from konverge.crds.ops_v1alpha1 import Cluster
+from konverge.reconcilers.clusters.agent_state import AgentConfig
+from konverge.reconcilers.clusters.observe import ClusterProblem, ObservedCluster
+from konverge.reconcilers.clusters.secrets import issued_elsewhere, owned_by, server_of
 from konverge.reconcilers.clusters.settings import Settings
-from konverge.reconcilers.clusters.words import (
-    Authenticated,
-    BufferOverflow,
-    ClusterCondition,
-    Connected,
-    ControllersHealthy,
-    Disconnected,
-    PhaseName,
-)
-from konverge.runtime import ConditionUpdate, Plan
+from konverge.reconcilers.clusters.words import Annotation, Authenticated
 
-__all__ = ["ObservedCluster", "ClusterProblem", "endpoint_problem", "plan_status"]
+__all__ = ["AgentDecision", "decide_agent", "endpoint_problem"]
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterProblem:
-    """Why no agent can run: a reason of Authenticated, and the remedy."""
-
-    reason: str
-    message: str
+_BY_SPEC, _BY_ANNOTATION = "spec", "annotation"
+_BY_CLUSTER = (_BY_SPEC, _BY_ANNOTATION)
+"""Requests for a rotation by the Cluster itself; all other requests are from jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedCluster:
-    """The input of a Cluster's status."""
+class AgentDecision:
+    """The agent that has to run, and the requests of the Cluster that have taken effect."""
 
-    cluster: Cluster
-    namespace: str
-    """The namespace of the operator."""
-    credentials: AgentCredentials | None = None
-    """The stored credential."""
-    token_digest: str = ""
-    """The digest of the spec's token; empty: none."""
+    config: AgentConfig | None = None
+    """None: no agent."""
     problem: ClusterProblem | None = None
-    state: AgentState = field(default_factory=AgentState)
-    overflowed: bool = False
-    missing: tuple[str, ...] = ()
-    """Controllers that the cluster lacks."""
-    degraded: tuple[str, ...] = ()
-    """Controllers of this operator that do not work."""
+    """Why no agent runs."""
+    patch: Mapping[str, Any] = field(default_factory=dict)
+    """Removes used requests from the Cluster: a token in the spec, and requests for a rotation; empty: there is none."""
+    rotated: bool = False
+    """Whether the requested rotation is done."""
+    forgets_rotation: bool = False
+    """Whether the Secret still names a request that is done and removed: the next request has to differ."""
+
+
+def decide_agent(observed: ObservedCluster, settings: Settings) -> AgentDecision:
+    """Return which agent runs. A request is removed only once its effect is stored."""
+    cluster, stored, digest = observed.cluster, observed.credentials, observed.token_digest
+    rotate = _rotation(cluster)
+    registers = bool(digest) and (stored is None or stored.token_digest != digest)
+    rotated = bool(rotate) and stored is not None and stored.rotated_for == rotate
+    problem = _problem(observed, settings)
+    return AgentDecision(
+        config=None
+        if problem is not None
+        else AgentConfig(
+            owner=observed.owner,
+            endpoint=cluster.endpoint,
+            namespace=observed.namespace,
+            token=observed.token if registers else "",
+            token_digest=digest if registers else "",
+            rotate="" if rotated else rotate,
+            settings=settings,
+        ),
+        problem=problem,
+        patch=_without_used(cluster, token_used=bool(digest) and not registers, rotated=rotated),
+        rotated=rotated,
+        forgets_rotation=not rotate and stored is not None and stored.rotated_for in _BY_CLUSTER,
+    )
+
+
+def _problem(observed: ObservedCluster, settings: Settings) -> ClusterProblem | None:
+    """Return why no agent can run; another owner's Secret precedes the rest."""
+    cluster, stored, secret = observed.cluster, observed.credentials, observed.secret
+    if secret is not None and not owned_by(observed.owner, secret):
+        return ClusterProblem(
+            reason=Authenticated.VALIDATION_FAILED,
+            message=f"the Secret {observed.namespace}/{secret.name} belongs to another Cluster; there can be one in a cluster: delete "
+            "one of them",
+        )
+    problem = endpoint_problem(cluster.endpoint, settings)
+    # The Secret of the token may be deleted once the cluster is registered.
+    if problem is None and stored is None:
+        problem = observed.token_problem
+    if problem is not None:
+        return problem
+    if stored is None and not observed.token:
+        return ClusterProblem(
+            reason=Authenticated.CREDENTIAL_MISSING,
+            message="there is no credential yet: give a registration token in registrationTokenSecretRef",
+        )
+    if (
+        stored is not None
+        and not stored.belongs_to(server_of(cluster.endpoint))
+        and observed.token_digest in ("", stored.token_digest)
+    ):
+        return ClusterProblem(
+            reason=Authenticated.CREDENTIAL_MISSING, message=issued_elsewhere(stored, cluster.endpoint)
+        )
+    return None
+
+
+def _rotation(cluster: Cluster) -> str:
+    """Return the request to replace the credential, "" if there is none."""
+    if cluster.spec.rotate_credentials:
+        return _BY_SPEC
+    return _BY_ANNOTATION if Annotation.ROTATE in cluster.annotations else ""
+
+
+def _without_used(cluster: Cluster, *, token_used: bool, rotated: bool) -> dict[str, Any]:
+    patch: dict[str, Any] = {}
+    spec: dict[str, Any] = {}
+    if token_used and cluster.spec.registration_token:
+        spec["registrationToken"] = None
+    if rotated and cluster.spec.rotate_credentials:
+        spec["rotateCredentials"] = None
+    if spec:
+        patch["spec"] = spec
+    if rotated and Annotation.ROTATE in cluster.annotations:
+        patch["metadata"] = {"annotations": {Annotation.ROTATE: None}}
+    return patch
 
 
 def endpoint_problem(endpoint: str, settings: Settings) -> ClusterProblem | None:
@@ -73,129 +134,3 @@ def endpoint_problem(endpoint: str, settings: Settings) -> ClusterProblem | None
             "or set clusters.plain_http",
         )
     return None
-
-
-def plan_status(observed: ObservedCluster, settings: Settings, now: datetime) -> Plan[ClusterStatus]:
-    """Return the conditions, the phase and the heartbeat; requeued at the next heartbeat."""
-    before = observed.cluster.status
-    heartbeat = _heartbeat(observed, settings, now)
-    last = _moment(heartbeat)
-    latest = max((moment for moment in (observed.state.last_round_trip, last) if moment is not None), default=None)
-    silent = latest is None or now - latest >= settings.silence
-    connected = observed.problem is None and observed.state.step is Step.CONNECTED and not silent
-    conditions = [
-        ConditionUpdate(ClusterCondition.CONNECTED, True, Connected.ROUND_TRIP_OK, _asked_to_wait(observed))
-        if connected
-        else ConditionUpdate(
-            ClusterCondition.CONNECTED, False, Connected.CONTROL_PLANE_UNREACHABLE, _why_not(observed)
-        ),
-        ConditionUpdate(
-            ClusterCondition.DISCONNECTED,
-            True,
-            Disconnected.NO_RECENT_ROUND_TRIP,
-            "the control plane never responded" if heartbeat is None else f"the last response came at {heartbeat}",
-        )
-        if silent and not connected
-        else ConditionUpdate(ClusterCondition.DISCONNECTED, False, Disconnected.CONNECTED, ""),
-        *_authenticated(observed, connected=connected),
-        _healthy(observed),
-        ConditionUpdate(
-            ClusterCondition.BUFFER_OVERFLOW,
-            True,
-            BufferOverflow.EVENT_BUFFER_FULL,
-            "events were dropped; the present status is sent again when the control plane responds",
-        )
-        if observed.overflowed
-        else ConditionUpdate(ClusterCondition.BUFFER_OVERFLOW, False, BufferOverflow.BUFFER_DRAINED, ""),
-    ]
-    stored = observed.credentials
-    status = ClusterStatus(phase=_phase(observed, before.phase, connected=connected))
-    if heartbeat is not None:
-        status.last_heartbeat = heartbeat
-    if stored is not None:
-        used = bool(stored.token_digest) and observed.token_digest in ("", stored.token_digest)
-        status.credential_status = CredentialStatus(
-            secret_name=settings.credentials_secret,
-            secret_namespace=observed.namespace,
-            registered_at=stored.registered_at or None,
-            registration_token_consumed=used,
-        )
-        status.credentials_secret_ref = SecretReference(name=settings.credentials_secret, namespace=observed.namespace)
-        if stored.token_digest:
-            status.observed_token = stored.token_digest
-    return Plan(set_conditions=tuple(conditions), draft=status, outcome=RequeueAfter(settings.heartbeat))
-
-
-def _moment(text: str | None) -> datetime | None:
-    try:
-        return None if text is None else from_rfc3339(text)
-    except ValueError:
-        return None
-
-
-def _heartbeat(observed: ObservedCluster, settings: Settings, now: datetime) -> str | None:
-    """Return the heartbeat to write: the last response, if the stored heartbeat is old enough."""
-    written = observed.cluster.status.last_heartbeat
-    last, before = observed.state.last_round_trip, _moment(written)
-    if last is None or (before is not None and now - before < settings.heartbeat - timedelta(seconds=1)):
-        return written
-    return rfc3339(last)
-
-
-def _why_not(observed: ObservedCluster) -> str:
-    if observed.problem is not None:
-        return observed.problem.message
-    why = observed.state.message or "no response since the agent was started"
-    return "; ".join(filter(None, (why, _asked_to_wait(observed))))
-
-
-def _asked_to_wait(observed: ObservedCluster) -> str:
-    until = observed.state.waits_until
-    return "" if until is None else f"the control plane asked to wait until {rfc3339(until)} (Retry-After)"
-
-
-def _authenticated(observed: ObservedCluster, *, connected: bool) -> tuple[ConditionUpdate, ...]:
-    state, problem = observed.state, observed.problem
-    if problem is not None:
-        return (ConditionUpdate(ClusterCondition.AUTHENTICATED, False, problem.reason, problem.message),)
-    if state.step is Step.STOPPED:
-        return (ConditionUpdate(ClusterCondition.AUTHENTICATED, False, state.reason, state.message),)
-    if connected and state.rotation:  # the credential in use is accepted
-        return (ConditionUpdate(ClusterCondition.AUTHENTICATED, True, Authenticated.ROTATION_FAILED, state.rotation),)
-    if connected:
-        return (ConditionUpdate(ClusterCondition.AUTHENTICATED, True, Authenticated.CREDENTIAL_ACCEPTED, ""),)
-    return ()  # not known at present, so it stays
-
-
-def _healthy(observed: ObservedCluster) -> ConditionUpdate:
-    if observed.missing:
-        names = ", ".join(observed.missing)
-        return ConditionUpdate(
-            ClusterCondition.CONTROLLERS_HEALTHY,
-            False,
-            ControllersHealthy.CONTROLLER_MISSING,
-            f"not installed: {names}",
-        )
-    if observed.degraded:
-        names = ", ".join(observed.degraded)
-        return ConditionUpdate(
-            ClusterCondition.CONTROLLERS_HEALTHY, False, ControllersHealthy.CONTROLLER_DEGRADED, f"not ready: {names}"
-        )
-    return ConditionUpdate(ClusterCondition.CONTROLLERS_HEALTHY, True, ControllersHealthy.ALL_CONTROLLERS_READY, "")
-
-
-def _phase(observed: ObservedCluster, before: ClusterPhase | None, *, connected: bool) -> ClusterPhase:
-    if observed.problem is not None:
-        waits = (Authenticated.CREDENTIAL_MISSING, Authenticated.TOKEN_SECRET_MISSING)
-        return PhaseName.PENDING if observed.problem.reason in waits else PhaseName.ERROR
-    if connected:
-        return PhaseName.CONNECTED
-    match observed.state.step:
-        case Step.STOPPED:
-            return PhaseName.ERROR
-        case Step.REGISTERING:
-            return PhaseName.REGISTERING
-        case Step.STARTING:
-            return before if before in (PhaseName.CONNECTED, PhaseName.DISCONNECTED) else PhaseName.PENDING
-    known = find_condition(observed.cluster.conditions, ClusterCondition.AUTHENTICATED)
-    return PhaseName.DISCONNECTED if known is not None or observed.credentials is not None else PhaseName.REGISTERING
