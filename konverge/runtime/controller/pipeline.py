@@ -34,6 +34,7 @@ from typing import Any
 import msgspec
 
 from konverge.client import LEFT_OUT
+from konverge.deadlines import Deadline, Deadlines
 from konverge.errors import (
     Conflict,
     Forbidden,
@@ -271,6 +272,7 @@ class ReconcilerCall:
         self._spec = spec
         self._services = services
         self._limit = spec.numbers.timeout
+        self._deadlines = Deadlines()
         # Looked up once for all reconciles.
         self._verbs: dict[FinalizerStep, tuple[str, Any, bool]] = {}
 
@@ -279,7 +281,7 @@ class ReconcilerCall:
         verb, method, is_coroutine = self._verbs.get(step) or self._verb(step)
         limit = self._limit
         try:
-            async with asyncio.timeout(limit) as deadline:
+            with self._deadlines.at(asyncio.get_running_loop().time() + limit) as deadline:
                 if is_coroutine:
                     returned = await method(object_, ctx)
                 else:
@@ -316,7 +318,7 @@ class ReconcilerCall:
         return entry
 
     async def _in_thread(
-        self, method: Callable[[Any, Any], Any], object_: Any, ctx: Context[Any], deadline: asyncio.Timeout
+        self, method: Callable[[Any, Any], Any], object_: Any, ctx: Context[Any], deadline: Deadline
     ) -> Any:
         """Run a blocking reconciler. A cancellation closes its context, so that nothing more is sent.
 

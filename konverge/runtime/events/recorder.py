@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, Protocol, Self
 
 from konverge.client import namespace_is_ending
 from konverge.clock import WallClock, wall_clock
+from konverge.deadlines import Deadlines
 from konverge.errors import (
     AlreadyExists,
     ApiError,
@@ -138,6 +139,7 @@ class EventRecorder:
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._closing = asyncio.Event()
+        self._deadlines = Deadlines()
 
     # --- recording ----------------------------------------------------------------------------------------------------------
 
@@ -223,9 +225,11 @@ class EventRecorder:
 
     async def _wait(self, until: float | None) -> None:
         self._news.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(until):
+        try:
+            with self._deadlines.at(until):
                 await self._news.wait()
+        except TimeoutError:
+            await asyncio.sleep(0)  # an event of this very moment belongs to the count that is due
 
     # --- sending ------------------------------------------------------------------------------------------------------------
 
