@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter
 
 from konverge.client.api_warnings import ApiWarnings
 from konverge.client.fence import FencedTransport
@@ -25,6 +25,7 @@ from konverge.client.transport import Fence, OpenStream, Response, Transport, We
 from konverge.deadlines import Deadlines
 from konverge.errors import ApiError, ConfigError, NotLeading, Unreachable, UsageError
 from konverge.metrics import Metrics
+from konverge.tallies import LoopCounter, LoopHistogram
 
 __all__ = ["Call", "RequestMeasures", "Sender"]
 
@@ -37,8 +38,8 @@ class RequestMeasures:
     def __init__(self, metrics: Metrics, host: str) -> None:
         self._metrics = metrics
         self._host = host
-        self._requests: dict[tuple[str, str], Counter] = {}
-        self._seconds: dict[str, Histogram] = {}
+        self._requests: dict[tuple[str, str], LoopCounter] = {}
+        self._seconds: dict[str, LoopHistogram] = {}
         self._retries: dict[tuple[str, str], Counter] = {}
         self.warnings: Counter = metrics.request_warnings.labels(host=host)
 
@@ -48,7 +49,7 @@ class RequestMeasures:
         if counter is None:
             counter = self._metrics.requests.labels(code=code, method=method, host=self._host)
             self._requests[code, method] = counter
-        counter.inc()
+        counter.count += 1
         histogram = self._seconds.get(method)
         if histogram is None:
             histogram = self._metrics.request_seconds.labels(verb=method, host=self._host)
