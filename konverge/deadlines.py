@@ -19,8 +19,8 @@ from typing import Any, Final, Self
 
 __all__ = ["Deadline", "Deadlines"]
 
-_FEW: Final = 64
-"""The number of notes up to which it does not matter how many of them have ended."""
+_OFTEN: Final = 64
+"""After so many notes it is counted how many of all notes have ended."""
 
 
 class Deadlines:
@@ -28,7 +28,7 @@ class Deadlines:
 
     >>> async def example() -> None:
     ...     deadlines = Deadlines()
-    ...     with deadlines.at(asyncio.get_running_loop().time() + 5):
+    ...     with Deadline(deadlines, asyncio.get_running_loop().time() + 5):
     ...         await asyncio.sleep(0)
     >>> asyncio.run(example())
     """
@@ -41,16 +41,12 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
 
-    def at(self, when: float | None) -> Deadline:
-        """Return the deadline of one operation, to be entered once with `with`; None: there is none."""
-        return Deadline(self, when)
-
     def _note(self, when: float, deadline: Deadline) -> None:
         notes = self._notes
-        if len(notes) > _FEW and len(notes) > 2 * self._running:
+        self._number += 1
+        if not self._number % _OFTEN and len(notes) > 2 * self._running:
             notes[:] = [note for note in notes if note[0] == note[2].when]
             heapify(notes)
-        self._number += 1
         heappush(notes, (when, self._number, deadline))
         if self._timer is None or when < self._timer_at:
             self._set_timer(when)
@@ -77,7 +73,7 @@ class Deadlines:
 
 
 class Deadline:
-    """One operation's deadline; from `Deadlines.at`."""
+    """The deadline of one operation, entered once with `with`. `when` is a time of the loop; None: there is no deadline."""
 
     __slots__ = ("_cancelling", "_deadlines", "_expired", "_task", "when")
 

@@ -21,7 +21,7 @@ import msgspec
 
 from konverge.client.depth import flattened, flattened_in_turns
 from konverge.client.resources import Page
-from konverge.deadlines import Deadlines
+from konverge.deadlines import Deadline, Deadlines
 from konverge.errors import ServerFailure, Unreachable
 from konverge.objects import Metadata
 
@@ -223,7 +223,7 @@ class WatchStream:
 
     async def _chunk(self) -> bytes:
         try:
-            with self._deadlines.at(self._now() + self._idle):
+            with Deadline(self._deadlines, self._now() + self._idle):
                 chunk = await self._read()
         except TimeoutError as error:
             raise WatchIdle(f"{self._what}: no byte for {self._idle:g} s") from error

@@ -22,7 +22,7 @@ from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
 from konverge.client.status import status_error
 from konverge.client.transport import Fence, OpenStream, Response, Transport, WebSocket, opened
-from konverge.deadlines import Deadlines
+from konverge.deadlines import Deadline, Deadlines
 from konverge.errors import ApiError, ConfigError, NotLeading, Unreachable, UsageError
 from konverge.metrics import Metrics
 from konverge.tallies import LoopCounter, LoopHistogram
@@ -38,22 +38,20 @@ class RequestMeasures:
     def __init__(self, metrics: Metrics, host: str) -> None:
         self._metrics = metrics
         self._host = host
-        self._requests: dict[tuple[str, str], LoopCounter] = {}
-        self._seconds: dict[str, LoopHistogram] = {}
+        self._attempts: dict[tuple[str, str], tuple[LoopCounter, LoopHistogram]] = {}
         self._retries: dict[tuple[str, str], Counter] = {}
         self.warnings: Counter = metrics.request_warnings.labels(host=host)
 
     def count_attempt(self, code: str, method: str, seconds: float) -> None:
         """Count one attempt by its status code, or as `<error>` without a response, as client-go does."""
-        counter = self._requests.get((code, method))
-        if counter is None:
-            counter = self._metrics.requests.labels(code=code, method=method, host=self._host)
-            self._requests[code, method] = counter
+        series = self._attempts.get((code, method))
+        if series is None:
+            series = self._attempts[code, method] = (
+                self._metrics.requests.labels(code=code, method=method, host=self._host),
+                self._metrics.request_seconds.labels(verb=method, host=self._host),
+            )
+        counter, histogram = series
         counter.count += 1
-        histogram = self._seconds.get(method)
-        if histogram is None:
-            histogram = self._metrics.request_seconds.labels(verb=method, host=self._host)
-            self._seconds[method] = histogram
         histogram.observe(seconds)
 
     def count_retry(self, error: BaseException, method: str) -> None:
@@ -164,7 +162,7 @@ class Sender:
 
     async def _wait_for_slot(self, call: Call) -> None:
         try:
-            with self._deadlines.at(call.deadline):
+            with Deadline(self._deadlines, call.deadline):
                 await self._slots.acquire()
         except TimeoutError as error:
             raise Unreachable(
@@ -177,7 +175,7 @@ class Sender:
         request, was_unknown, limit = call.request, call.outcome_unknown, self._settings.request_timeout
         now, begun, code, sent = asyncio.get_running_loop().time, 0.0, "<error>", False
         try:
-            with self._deadlines.at(call.deadline) as timer:
+            with Deadline(self._deadlines, call.deadline) as timer:
                 await self._transport.prepare()
                 begun = now()
                 limit = min(limit, max(call.deadline - begun, 0.001))

@@ -21,7 +21,7 @@ async def by_asyncio(when: float | None, body: Callable[[Any], Awaitable[object]
 
 def by_shared_timer(deadlines: Deadlines) -> Guarded:
     async def guarded(when: float | None, body: Callable[[Any], Awaitable[object]]) -> object:
-        with deadlines.at(when) as deadline:
+        with Deadline(deadlines, when) as deadline:
             return await body(deadline)
 
     return guarded
@@ -92,7 +92,7 @@ async def test_each_of_many_operations_expires_at_its_own_time() -> None:
 
     async def operation(when: float) -> None:
         try:
-            with deadlines.at(when):
+            with Deadline(deadlines, when):
                 await asyncio.sleep(100)
         except TimeoutError:
             ends[when] = loop.time()
@@ -106,8 +106,8 @@ async def test_each_of_many_operations_expires_at_its_own_time() -> None:
 async def test_an_inner_deadline_leaves_the_outer_deadline_running() -> None:
     deadlines, loop = Deadlines(), asyncio.get_running_loop()
     start = loop.time()
-    with pytest.raises(TimeoutError), deadlines.at(start + 3):
-        with pytest.raises(TimeoutError), deadlines.at(start + 1):
+    with pytest.raises(TimeoutError), Deadline(deadlines, start + 3):
+        with pytest.raises(TimeoutError), Deadline(deadlines, start + 1):
             await asyncio.sleep(100)
         assert loop.time() == start + 1
         await asyncio.sleep(100)
@@ -125,9 +125,9 @@ async def test_operations_that_end_in_time_set_one_timer_and_leave_few_notes(mon
 
     monkeypatch.setattr(loop, "call_at", counted)
     start = loop.time()
-    with deadlines.at(start + 60):  # runs all the while
+    with Deadline(deadlines, start + 60):  # runs all the while
         for _ in range(1000):
-            with deadlines.at(loop.time() + 30):
+            with Deadline(deadlines, loop.time() + 30):
                 await asyncio.sleep(0)
     assert timers == [start + 60, start + 30]
     assert len(deadlines._notes) < 100

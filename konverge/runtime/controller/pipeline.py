@@ -281,7 +281,7 @@ class ReconcilerCall:
         verb, method, is_coroutine = self._verbs.get(step) or self._verb(step)
         limit = self._limit
         try:
-            with self._deadlines.at(asyncio.get_running_loop().time() + limit) as deadline:
+            with Deadline(self._deadlines, asyncio.get_running_loop().time() + limit) as deadline:
                 if is_coroutine:
                     returned = await method(object_, ctx)
                 else:

@@ -184,6 +184,8 @@ def cut(text: str, limit: int) -> str:
     >>> cut("ääää", 7), len(cut("ä" * 1000, 1024).encode())
     ('ää...', 1023)
     """
+    if text.isascii() and len(text) <= limit:
+        return text
     # A lone surrogate cannot be encoded at all; the text is for people, so it becomes a question mark.
     data = text.encode("utf-8", "replace")
     if len(data) <= limit:
@@ -339,6 +341,8 @@ class EventCore:
         self._queue: deque[EventEntry] = deque()
         self._buckets = _Buckets(settings)
         self._stamp = 0
+        self._no_end_before = 0.0
+        """No identity ends before this time, so that `due` looks at the first of them only when it may end."""
 
     # --- occurrences --------------------------------------------------------------------------------------------------------
 
@@ -376,9 +380,14 @@ class EventCore:
             key, at = next(iter(self._counted.items()))
             if at > now or not self._enqueue(self._entries[key]):
                 break
+        if now < self._no_end_before:
+            return
+        self._no_end_before = now + self._settings.finish  # of an identity that is seen from now on
         while self._entries:
             entry = next(iter(self._entries.values()))
-            if entry.seen + self._settings.finish > now:
+            ends = entry.seen + self._settings.finish
+            if ends > now:
+                self._no_end_before = ends
                 break
             self._end(entry)
 
