@@ -178,7 +178,8 @@ class Sender:
             with Deadline(self._deadlines, call.deadline) as timer:
                 await self._transport.prepare()
                 begun = now()
-                limit = min(limit, max(call.deadline - begun, 0.001))
+                if call.deadline < begun + limit:
+                    limit = max(call.deadline - begun, 0.001)
                 timer.reschedule(begun + limit)
                 call.attempts += 1
                 call.outcome_unknown, sent = request.writes, True
@@ -198,7 +199,8 @@ class Sender:
         finally:
             if sent and self._measures is not None:
                 self._measures.count_attempt(code, request.method, now() - begun)
-        self._note_warnings(response, request)
+        if getattr(response, "warnings", ()):
+            self._note_warnings(response, request)
         if 200 <= response.status < 300:
             call.outcome_unknown = False
             return response

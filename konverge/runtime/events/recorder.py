@@ -54,6 +54,7 @@ from konverge.runtime.events.core import (
     WriteResult,
     cut,
 )
+from konverge.tasks import Signal
 from konverge.words import EventType, LogKey
 
 __all__ = ["EVENT", "EVENT_RULE", "EventRecorder", "EventSettings", "EventSink", "Regarding"]
@@ -137,7 +138,7 @@ class EventRecorder:
         self._log = get_logger("konverge.runtime")
         self._reported: set[str] = set()
         self._task: asyncio.Task[None] | None = None
-        self._news = asyncio.Event()
+        self._news = Signal()
         self._closing = asyncio.Event()
         self._deadlines = Deadlines()
 
@@ -226,7 +227,6 @@ class EventRecorder:
                 await self._wait(self._core.next_at())
 
     async def _wait(self, until: float | None) -> None:
-        self._news.clear()
         try:
             with Deadline(self._deadlines, until):
                 await self._news.wait()

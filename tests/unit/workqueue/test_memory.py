@@ -8,7 +8,7 @@ from konverge.workqueue.schedule import Lanes, Timetable
 
 
 def records(core: QueueCore[int]) -> int:
-    return len(core._timetable._heap)
+    return len(core._timetable.heap)
 
 
 def places(core: QueueCore[int]) -> int:
