@@ -21,9 +21,9 @@ import msgspec
 
 from konverge.client.depth import flattened, flattened_in_turns
 from konverge.client.resources import Page
-from konverge.deadlines import Deadline, Deadlines
 from konverge.errors import ServerFailure, Unreachable
 from konverge.objects import Metadata
+from konverge.tasks import Deadline, Deadlines
 
 __all__ = [
     "LineSplitter",

@@ -22,10 +22,10 @@ from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
 from konverge.client.status import status_error
 from konverge.client.transport import Fence, OpenStream, Response, Transport, WebSocket, opened
-from konverge.deadlines import Deadline, Deadlines
 from konverge.errors import ApiError, ConfigError, NotLeading, Unreachable, UsageError
 from konverge.metrics import Metrics
 from konverge.tallies import LoopCounter, LoopHistogram
+from konverge.tasks import Deadline, Deadlines
 
 __all__ = ["Call", "RequestMeasures", "Sender"]
 

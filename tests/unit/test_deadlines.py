@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from konverge.deadlines import Deadline, Deadlines
+from konverge.tasks import Deadline, Deadlines
 from konverge_testing.loop import VirtualTimeLoop
 
 Guarded = Callable[[float | None, Callable[[Any], Awaitable[object]]], Awaitable[object]]

@@ -34,7 +34,6 @@ from typing import Any
 import msgspec
 
 from konverge.client import LEFT_OUT
-from konverge.deadlines import Deadline, Deadlines
 from konverge.errors import (
     Conflict,
     Forbidden,
@@ -57,6 +56,7 @@ from konverge.runtime.controller.status_step import FailureReport, StatusEditors
 from konverge.runtime.reconcile.context import Context
 from konverge.runtime.reconcile.services import ReconcileServices
 from konverge.runtime.reconcile.trace import ReconcileLog, ReconcileTrace
+from konverge.tasks import Deadline, Deadlines
 
 __all__ = ["FinalizerStep", "ReconcilePipeline", "Result", "adding", "check_outcome", "next_step", "removing"]
 

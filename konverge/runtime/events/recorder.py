@@ -21,7 +21,6 @@ from typing import Any, Final, Literal, Protocol, Self
 
 from konverge.client import namespace_is_ending
 from konverge.clock import WallClock, wall_clock
-from konverge.deadlines import Deadline, Deadlines
 from konverge.errors import (
     AlreadyExists,
     ApiError,
@@ -54,7 +53,7 @@ from konverge.runtime.events.core import (
     WriteResult,
     cut,
 )
-from konverge.tasks import Signal
+from konverge.tasks import Deadline, Deadlines, Signal
 from konverge.words import EventType, LogKey
 
 __all__ = ["EVENT", "EVENT_RULE", "EventRecorder", "EventSettings", "EventSink", "Regarding"]
