@@ -95,6 +95,7 @@ class Interner:
 _PARTIAL: Final = "PartialObjectMetadata"
 _NAME: Final = b"managedFields"
 _KEY: Final = b'"managedFields":'
+_KEY_LENGTH: Final = len(_KEY)
 _COMMA: Final = ord(",")
 
 
@@ -124,9 +125,10 @@ def strip(raw: bytes, managed: bytes) -> bytes:
     b'{"metadata":{"name":"a"},"spec":{}}'
     """
     start = raw.find(_KEY)
-    end = start + len(_KEY) + len(managed)
+    value = start + _KEY_LENGTH
+    end = value + len(managed)
     # If the word occurs once, as a key, before exactly this value, it is the key in the metadata.
-    if start > 0 and raw.count(_NAME) == 1 and raw.startswith(managed, start + len(_KEY)):
+    if start > 0 and raw.count(_NAME) == 1 and raw.startswith(managed, value):
         if raw[end] == _COMMA:
             return raw[:start] + raw[end + 1 :]
         if raw[start - 1] == _COMMA:

@@ -32,6 +32,7 @@ from konverge.informers.meters import Meters
 from konverge.informers.statistics import HandlerStatistics
 from konverge.informers.store import Cached, Path, Table
 from konverge.logs import get_logger
+from konverge.tasks import Signal
 from konverge.words import LogKey
 
 __all__ = ["Handler", "HandlerQueue", "Registration", "YieldBudget"]
@@ -229,7 +230,7 @@ class Registration:
         self._meters = meters
         self._leave = removed
         self._queue = HandlerQueue()
-        self._arrived = asyncio.Event()
+        self._arrived = Signal()
         self._synced = asyncio.Event()
         self._removed = False
         self._count = 0
@@ -288,7 +289,6 @@ class Registration:
         now = asyncio.get_running_loop().time
         while not self._removed:
             await self._arrived.wait()
-            self._arrived.clear()
             while changes := self._queue.take():
                 since = self._queue.since
                 for change in changes:

@@ -123,10 +123,11 @@ def write_conditions(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
     [{'type': 'Ready', 'status': 'True', 'observedGeneration': 3}]
     """
     # By hand, because the fields are only strings and numbers: a serializer takes several times as long.
-    return [
-        {_WIRE[name]: value for name, value in condition.__dict__.items() if name in condition.model_fields_set}
-        for condition in conditions
-    ]
+    entries = []
+    for condition in conditions:
+        given = condition.model_fields_set
+        entries.append({_WIRE[name]: value for name, value in condition.__dict__.items() if name in given})
+    return entries
 
 
 def truth(value: bool | None) -> Truth:

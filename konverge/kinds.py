@@ -115,8 +115,10 @@ class Kind(Generic[R_co]):
 
         Raises InvalidObject if a model does not accept it.
         """
-        data.setdefault("apiVersion", self.api_version)
-        data.setdefault("kind", self.kind)
+        if "apiVersion" not in data:
+            data["apiVersion"] = self.api_version
+        if "kind" not in data:
+            data["kind"] = self.kind
         return self._decode(data)
 
     def new(

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Gauge
+
+from konverge.tallies import LoopCounter, LoopHistogram
 
 __all__ = [
     "INFORMER_BUCKETS",
@@ -63,14 +65,14 @@ class Metrics:
         self._informers()
         self._ours()
 
-    def _counter(self, name: str, help_: str, labels: tuple[str, ...] = ()) -> Counter:
-        return Counter(name, help_, labels, registry=self.registry)
+    def _counter(self, name: str, help_: str, labels: tuple[str, ...] = ()) -> LoopCounter:
+        return LoopCounter(name, help_, labels, registry=self.registry)
 
     def _gauge(self, name: str, help_: str, labels: tuple[str, ...] = ()) -> Gauge:
         return Gauge(name, help_, labels, registry=self.registry)
 
-    def _histogram(self, name: str, help_: str, labels: tuple[str, ...], buckets: tuple[float, ...]) -> Histogram:
-        return Histogram(name, help_, labels, registry=self.registry, buckets=buckets)
+    def _histogram(self, name: str, help_: str, labels: tuple[str, ...], buckets: tuple[float, ...]) -> LoopHistogram:
+        return LoopHistogram(name, help_, labels, registry=self.registry, buckets=buckets)
 
     def _reconciles(self) -> None:
         prefix = "controller_runtime_"

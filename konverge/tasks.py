@@ -1,12 +1,20 @@
-"""Waiting for several things at once, and for changes, without polling. The ground floor; knows nothing of Kubernetes."""
+"""Waiting for several things at once, for changes without polling, and until a deadline. The ground floor; knows nothing of Kubernetes.
+
+Deadlines share one timer of the loop. `asyncio.timeout` sets and cancels a timer of its own for each operation, which costs about forty
+calls, and a comparison in Python for each level of the loop's heap. Nearly every request and reconcile ends long before its deadline. So
+here an operation only notes its deadline in a heap of plain tuples, and the timer of the loop is set for the earliest note. A note whose
+operation has ended is dropped when the timer reaches it, or when such notes are the majority.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, TypeAlias
+from heapq import heapify, heappop, heappush
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias
 
-__all__ = ["Broadcast", "Wait", "cancel_and_wait", "wait_first"]
+__all__ = ["Broadcast", "Deadline", "Deadlines", "Signal", "Wait", "cancel_and_wait", "wait_first"]
 
 Wait: TypeAlias = Coroutine[Any, Any, Any] | asyncio.Future[Any]
 """A coroutine, which `wait_first` owns, or a task or future, which belongs to the caller."""
@@ -53,6 +61,33 @@ async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
         await asyncio.wait(tasks)
 
 
+class Signal:
+    """Wakes the one task that waits for it; a `set` before the `wait` is kept, several are one.
+
+    An `asyncio.Event` that its only waiter clears, at a third of the calls: each change of a cache passes through one.
+    """
+
+    __slots__ = ("_is_set", "_waiter")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def set(self) -> None:
+        """Wake the waiting task, or the next that waits; never blocks."""
+        self._is_set = True
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    async def wait(self) -> None:
+        """Return once `set` was called since the last return."""
+        if not self._is_set:
+            waiter = self._waiter = asyncio.get_running_loop().create_future()
+            await waiter
+        self._is_set = False
+
+
 class Broadcast:
     """Wakes every task that waits at the moment of `notify`; a later `wait` waits for the next `notify`.
 
@@ -72,3 +107,112 @@ class Broadcast:
     async def wait(self) -> None:
         """Return at the next `notify`."""
         await self._next.wait()
+
+
+_OFTEN: Final = 64
+"""After so many notes it is counted how many of all notes have ended."""
+
+
+class Deadlines:
+    """The deadlines of the operations of one client, controller or stream; for one loop.
+
+    As with `asyncio.timeout_at`, an operation that is running at its deadline is cancelled, and the block raises TimeoutError; a
+    cancellation from elsewhere stays a CancelledError. A deadline holds for the task that entered it. The timer is never late: it is set
+    for the earliest running deadline, or earlier.
+
+    >>> async def example() -> None:
+    ...     deadlines = Deadlines()
+    ...     with Deadline(deadlines, asyncio.get_running_loop().time() + 5):
+    ...         await asyncio.sleep(0)
+    >>> asyncio.run(example())
+    """
+
+    def __init__(self) -> None:
+        # Times and their deadlines; the number in between keeps the order of equal times. A note is valid while its deadline has its time.
+        self._notes: list[tuple[float, int, Deadline]] = []
+        self._number = 0
+        self._running = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+
+    def _note(self, when: float, deadline: Deadline) -> None:
+        notes = self._notes
+        self._number += 1
+        if not self._number % _OFTEN and len(notes) > 2 * self._running:
+            notes[:] = [note for note in notes if note[0] == note[2].when]
+            heapify(notes)
+        heappush(notes, (when, self._number, deadline))
+        if self._timer is None or when < self._timer_at:
+            self._set_timer(when)
+
+    def _set_timer(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = when
+        self._timer = asyncio.get_running_loop().call_at(when, self._on_timer)
+
+    def _on_timer(self) -> None:
+        notes = self._notes
+        # A loop may run a timer early by the resolution of its clock.
+        now = max(self._timer_at, asyncio.get_running_loop().time())
+        self._timer = None
+        while notes:
+            when, _, deadline = notes[0]
+            if when == deadline.when:
+                if when > now:
+                    self._set_timer(when)
+                    return
+                deadline._expire()
+            heappop(notes)
+
+
+class Deadline:
+    """The deadline of one operation, entered once with `with`. `when` is a time of the loop; None: there is no deadline."""
+
+    __slots__ = ("_cancelling", "_deadlines", "_expired", "_task", "when")
+
+    def __init__(self, deadlines: Deadlines, when: float | None) -> None:
+        self._deadlines = deadlines
+        self.when = when
+        """The time of the loop at which the operation is cancelled; None if never, or no longer."""
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelling = 0
+        self._expired = False
+
+    def __enter__(self) -> Self:
+        task = self._task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a deadline needs a task")
+        self._cancelling = task.cancelling()
+        self._deadlines._running += 1
+        if self.when is not None:
+            self._deadlines._note(self.when, self)
+        return self
+
+    def reschedule(self, when: float) -> None:
+        """Replace the time of a deadline that was entered and has not expired."""
+        if not self._expired:
+            self.when = when
+            self._deadlines._note(when, self)
+
+    def expired(self) -> bool:
+        """Return whether the operation was cancelled by the deadline."""
+        return self._expired
+
+    def _expire(self) -> None:
+        assert self._task is not None
+        self.when, self._expired = None, True
+        self._task.cancel()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        task, self._task = self._task, None
+        self.when = None
+        self._deadlines._running -= 1
+        if not self._expired:
+            return
+        assert task is not None
+        # If another cancellation came too, the task has to see it.
+        if task.uncancel() <= self._cancelling and isinstance(error, asyncio.CancelledError):
+            raise TimeoutError from error

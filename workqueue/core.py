@@ -169,12 +169,12 @@ class QueueCore(Generic[K]):
 
     def advance(self, now: float) -> None:
         """Mark the due entries as ready. Every other method that takes the time does so itself."""
-        while (entry := self._timetable.pop_due(now)) is not None:
+        while self._timetable.heap and (entry := self._timetable.pop_due(now)) is not None:
             self._become_ready(entry)
 
     def next_at(self) -> float | None:
         """Return when the next delayed entry becomes ready; None if no entry is delayed."""
-        return self._timetable.next_at()
+        return self._timetable.next_at() if self._timetable.heap else None
 
     def _become_ready(self, entry: QueueEntry[K]) -> None:
         if entry.key in self._working:

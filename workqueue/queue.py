@@ -229,7 +229,9 @@ class WorkQueue(Generic[K]):
             for drainer in self._drainers:
                 if not drainer.done():
                     drainer.set_result(None)
-        self._set_timer(core.next_at())
+        at = core.next_at()
+        if at is not None or self._timer is not None:
+            self._set_timer(at)
 
     def _set_timer(self, at: float | None) -> None:
         """Set the timer to `at` or earlier. An earlier timer is kept: it finds no due entry and is set again."""

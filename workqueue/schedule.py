@@ -231,9 +231,12 @@ class Timetable(Generic[K]):
     """
 
     def __init__(self) -> None:
-        # A record is valid if it has its entry's ticket. Each DELAYED entry has exactly one valid record, whose time is not after
-        # the entry's `ready_at`.
-        self._heap: list[tuple[float, int, QueueEntry[K]]] = []
+        self.heap: list[tuple[float, int, QueueEntry[K]]] = []
+        """The records; only to be compared with the empty list. In most queues no entry is delayed, and no call is needed to know it.
+
+        A record is valid if it has its entry's ticket. Each DELAYED entry has exactly one valid record, whose time is not after the
+        entry's `ready_at`.
+        """
         # The last ticket issued; tickets are unique, so records never compare their entries.
         self._ticket = 0
         # The number of valid records.
@@ -250,7 +253,7 @@ class Timetable(Generic[K]):
         entry.ready_at = at
         self._ticket += 1
         entry.ticket = self._ticket
-        heapq.heappush(self._heap, (at, entry.ticket, entry))
+        heapq.heappush(self.heap, (at, entry.ticket, entry))
         self._tidy()
 
     def remove(self, entry: QueueEntry[K]) -> None:
@@ -265,19 +268,19 @@ class Timetable(Generic[K]):
         at = self.next_at()
         if at is None or at > now:
             return None
-        entry = heapq.heappop(self._heap)[2]
+        entry = heapq.heappop(self.heap)[2]
         entry.ticket = 0
         self._size -= 1
         return entry
 
     def next_at(self) -> float | None:
         """Return when the next entry becomes ready; None if the timetable is empty."""
-        while self._heap:
-            at, ticket, entry = self._heap[0]
+        while self.heap:
+            at, ticket, entry = self.heap[0]
             if entry.ticket != ticket:
-                heapq.heappop(self._heap)
+                heapq.heappop(self.heap)
             elif entry.ready_at > at:
-                heapq.heapreplace(self._heap, (entry.ready_at, ticket, entry))
+                heapq.heapreplace(self.heap, (entry.ready_at, ticket, entry))
             else:
                 return at
         return None
@@ -291,17 +294,17 @@ class Timetable(Generic[K]):
         entries = list(self)
         for entry in entries:
             entry.ticket = 0
-        self._heap.clear()
+        self.heap.clear()
         self._size = 0
         return entries
 
     def _tidy(self) -> None:
-        if len(self._heap) > 2 * self._size + _SLACK:
-            self._heap = [(entry.ready_at, entry.ticket, entry) for entry in self]
-            heapq.heapify(self._heap)
+        if len(self.heap) > 2 * self._size + _SLACK:
+            self.heap = [(entry.ready_at, entry.ticket, entry) for entry in self]
+            heapq.heapify(self.heap)
 
     def __iter__(self) -> Iterator[QueueEntry[K]]:
-        return (entry for _, ticket, entry in self._heap if entry.ticket == ticket)
+        return (entry for _, ticket, entry in self.heap if entry.ticket == ticket)
 
     def __len__(self) -> int:
         return self._size

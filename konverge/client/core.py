@@ -332,7 +332,12 @@ class ClientCore:
         dry_run: bool,
     ) -> Response:
         pending = self._begin_write(request, kind, namespace, name, writer, dry_run=dry_run)
-        response = await self._send(self._sender.call(request), info, pending)
+        call = self._sender.call(request)
+        try:  # as `_send`, without a further coroutine to resume: most calls are writes
+            response = await self._sender.send(call)
+        except BaseException as error:
+            self._note_failure(call, info, pending, error)
+            raise
         if pending is not None:
             try:
                 stored = decode_stored(response.body)
@@ -371,14 +376,18 @@ class ClientCore:
         try:
             return await self._sender.send(call)
         except BaseException as error:
-            if pending is not None:
-                if call.outcome_unknown:
-                    pending.unknown()
-                else:
-                    pending.failed()
-            if isinstance(error, NotFound):
-                self._check_served(info, error)
+            self._note_failure(call, info, pending, error)
             raise
+
+    def _note_failure(self, call: Call, info: ResourceInfo, pending: PendingWrite | None, error: BaseException) -> None:
+        """Settle the write of a failed call. Raises NotServed for the 404 of a kind that is no longer served."""
+        if pending is not None:
+            if call.outcome_unknown:
+                pending.unknown()
+            else:
+                pending.failed()
+        if isinstance(error, NotFound):
+            self._check_served(info, error)
 
     def _check_served(self, info: ResourceInfo, error: NotFound) -> None:
         """Raise NotServed for a 404 without a reason: the server no longer serves the CRD, or this version of it."""

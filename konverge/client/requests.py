@@ -131,7 +131,9 @@ def object_path(info: ResourceInfo, namespace: str, name: str, subresource: str 
 
 
 def _object_suffix(namespace: str | None, name: str = "") -> str:
-    return f" {'/'.join(part for part in (namespace, name) if part)}".rstrip()
+    if namespace and name:
+        return f" {namespace}/{name}"
+    return f" {namespace or name}".rstrip()
 
 
 def describe(verb: str, info: ResourceInfo, namespace: str | None, name: str = "", subresource: str = "") -> str:

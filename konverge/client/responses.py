@@ -23,6 +23,7 @@ from konverge.client.depth import flattened, flattened_in_turns
 from konverge.client.resources import Page
 from konverge.errors import ServerFailure, Unreachable
 from konverge.objects import Metadata
+from konverge.tasks import Deadline, Deadlines
 
 __all__ = [
     "LineSplitter",
@@ -207,7 +208,9 @@ class WatchStream:
         self._splitter = LineSplitter(max_line_bytes)
         self.bytes_read = 0
         self.events_read = 0
-        self.opened_at = self.last_read_at = asyncio.get_running_loop().time()
+        self._deadlines = Deadlines()
+        self._now = asyncio.get_running_loop().time
+        self.opened_at = self.last_read_at = self._now()
 
     async def __aiter__(self) -> AsyncIterator[list[WatchEvent]]:
         """Yield the events that each network read completed, never an empty list."""
@@ -220,12 +223,12 @@ class WatchStream:
 
     async def _chunk(self) -> bytes:
         try:
-            async with asyncio.timeout(self._idle):
+            with Deadline(self._deadlines, self._now() + self._idle):
                 chunk = await self._read()
         except TimeoutError as error:
             raise WatchIdle(f"{self._what}: no byte for {self._idle:g} s") from error
         self.bytes_read += len(chunk)
-        self.last_read_at = asyncio.get_running_loop().time()
+        self.last_read_at = self._now()
         return chunk
 
     async def _events(self, chunk: bytes) -> list[WatchEvent]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter
 
 from konverge.client.api_warnings import ApiWarnings
 from konverge.client.fence import FencedTransport
@@ -24,6 +24,8 @@ from konverge.client.status import status_error
 from konverge.client.transport import Fence, OpenStream, Response, Transport, WebSocket, opened
 from konverge.errors import ApiError, ConfigError, NotLeading, Unreachable, UsageError
 from konverge.metrics import Metrics
+from konverge.tallies import LoopCounter, LoopHistogram
+from konverge.tasks import Deadline, Deadlines
 
 __all__ = ["Call", "RequestMeasures", "Sender"]
 
@@ -36,22 +38,20 @@ class RequestMeasures:
     def __init__(self, metrics: Metrics, host: str) -> None:
         self._metrics = metrics
         self._host = host
-        self._requests: dict[tuple[str, str], Counter] = {}
-        self._seconds: dict[str, Histogram] = {}
+        self._attempts: dict[tuple[str, str], tuple[LoopCounter, LoopHistogram]] = {}
         self._retries: dict[tuple[str, str], Counter] = {}
         self.warnings: Counter = metrics.request_warnings.labels(host=host)
 
     def count_attempt(self, code: str, method: str, seconds: float) -> None:
         """Count one attempt by its status code, or as `<error>` without a response, as client-go does."""
-        counter = self._requests.get((code, method))
-        if counter is None:
-            counter = self._metrics.requests.labels(code=code, method=method, host=self._host)
-            self._requests[code, method] = counter
-        counter.inc()
-        histogram = self._seconds.get(method)
-        if histogram is None:
-            histogram = self._metrics.request_seconds.labels(verb=method, host=self._host)
-            self._seconds[method] = histogram
+        series = self._attempts.get((code, method))
+        if series is None:
+            series = self._attempts[code, method] = (
+                self._metrics.requests.labels(code=code, method=method, host=self._host),
+                self._metrics.request_seconds.labels(verb=method, host=self._host),
+            )
+        counter, histogram = series
+        counter.count += 1
         histogram.observe(seconds)
 
     def count_retry(self, error: BaseException, method: str) -> None:
@@ -85,6 +85,7 @@ class Sender:
         self._measures = measures
         self._random = random
         self._slots = asyncio.Semaphore(settings.max_in_flight)
+        self._deadlines = Deadlines()
         self._warnings = ApiWarnings(None if measures is None else measures.warnings)
 
     def fenced(self, fence: Fence) -> Sender:
@@ -149,18 +150,19 @@ class Sender:
             self._measures.count_retry(error, request.method)
 
     async def _attempt(self, call: Call) -> Response:
-        await self._acquire_slot(call)
+        slots = self._slots
+        if slots.locked():
+            await self._wait_for_slot(call)
+        else:
+            await slots.acquire()
         try:
             return await self._send_once(call)
         finally:
-            self._slots.release()
+            slots.release()
 
-    async def _acquire_slot(self, call: Call) -> None:
-        if not self._slots.locked():
-            await self._slots.acquire()
-            return
+    async def _wait_for_slot(self, call: Call) -> None:
         try:
-            async with asyncio.timeout_at(call.deadline):
+            with Deadline(self._deadlines, call.deadline):
                 await self._slots.acquire()
         except TimeoutError as error:
             raise Unreachable(
@@ -170,18 +172,20 @@ class Sender:
 
     async def _send_once(self, call: Call) -> Response:
         """Send one attempt: credentials have until the deadline of the call, the request only the time of an attempt."""
-        request, was_unknown, sent = call.request, call.outcome_unknown, False
-        limit = self._settings.request_timeout
+        request, was_unknown, limit = call.request, call.outcome_unknown, self._settings.request_timeout
+        now, begun, code, sent = asyncio.get_running_loop().time, 0.0, "<error>", False
         try:
-            # One timer for both, because a second one would add noticeably to the cost of a request.
-            async with asyncio.timeout_at(call.deadline) as timer:
+            with Deadline(self._deadlines, call.deadline) as timer:
                 await self._transport.prepare()
-                now = asyncio.get_running_loop().time()
-                limit = min(limit, max(call.deadline - now, 0.001))
-                timer.reschedule(now + limit)
+                begun = now()
+                if call.deadline < begun + limit:
+                    limit = max(call.deadline - begun, 0.001)
+                timer.reschedule(begun + limit)
                 call.attempts += 1
                 call.outcome_unknown, sent = request.writes, True
-                response = await self._counted(request, self._transport.send(request))
+                # Counted in this frame and not by `_counted`: a coroutine in between is resumed with each part of the response.
+                response = await self._transport.send(request)
+                code = str(response.status)
         except TimeoutError as error:
             if not sent:
                 raise Unreachable(f"{request.what}: not sent, because credentials did not come in time") from error
@@ -192,7 +196,11 @@ class Sender:
         except (ConfigError, NotLeading, UsageError):  # raised before anything is sent
             call.outcome_unknown = was_unknown
             raise
-        self._note_warnings(response, request)
+        finally:
+            if sent and self._measures is not None:
+                self._measures.count_attempt(code, request.method, now() - begun)
+        if getattr(response, "warnings", ()):
+            self._note_warnings(response, request)
         if 200 <= response.status < 300:
             call.outcome_unknown = False
             return response

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from konverge.tasks import Broadcast, wait_first
+from konverge.tasks import Broadcast, Signal, cancel_and_wait, wait_first
 
 
 async def _fail(message: str) -> None:
@@ -138,3 +138,36 @@ async def test_coroutines_that_fail_together_leave_no_complaint_about_dropped_fa
     await asyncio.sleep(0.01)
     gc.collect()
     assert complaints == []
+
+
+async def test_a_signal_wakes_its_task_once_for_all_sets_before_it_ran() -> None:
+    signal, woken = Signal(), 0
+
+    async def waiting() -> None:
+        nonlocal woken
+        while True:
+            await signal.wait()
+            woken += 1
+
+    signal.set()
+    task = asyncio.create_task(waiting())
+    await asyncio.sleep(0)
+    assert woken == 1, "a set before the wait is kept"
+    signal.set()
+    signal.set()
+    assert woken == 1, "set does not run the task"
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert woken == 2
+    await cancel_and_wait(task)
+    signal.set()  # nobody waits any more
+    await signal.wait()
+
+
+async def test_a_cancelled_wait_leaves_a_signal_usable() -> None:
+    signal = Signal()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await signal.wait()
+    signal.set()
+    await signal.wait()

@@ -341,7 +341,7 @@ _LEDGER: Final = (
         "ledger-failure-in-flight",
         "a write that failed counts as under way for ever",
         CLIENT + "core",
-        "ClientCore._send",
+        "ClientCore._note_failure",
         "if call.outcome_unknown:\n    pending.unknown()\nelse:\n    pending.failed()",
         "if call.outcome_unknown:\n    pending.unknown()\nelif pending.closed:\n    pending.failed()",
         ("backup",),

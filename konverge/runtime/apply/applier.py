@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
-from prometheus_client import Counter
 
 from konverge.client import Client, decode_as, decode_object
 from konverge.errors import ApplyConflict, FieldConflict
@@ -46,6 +45,7 @@ from konverge.metrics import Metrics
 from konverge.objects import FullMetadata, Object
 from konverge.runtime.apply.conflicts import FieldsHeld, Held, OnConflict
 from konverge.runtime.apply.rivals import Rivals
+from konverge.tallies import LoopCounter
 
 __all__ = [
     "Applier",
@@ -257,14 +257,14 @@ class Applier:
         # The last comparison that found no change: most children are unchanged in each reconcile.
         self._unchanged_digests: LruDict[Key, bytes] = LruDict(memory)
         # Bounded by the number of label values of the metric.
-        self._counters: dict[tuple[str, str], Counter] = {}
+        self._counters: dict[tuple[str, str], LoopCounter] = {}
 
     def _count(self, kind: Kind[Any], result: str) -> None:
         counter = self._counters.get((kind.kind, result))
         if counter is None:
             counter = self._metrics.applies.labels(controller=self._controller, kind=kind.kind, result=result)
             self._counters[kind.kind, result] = counter
-        counter.inc()
+        counter.count += 1
 
     def unchanged(self, intent: Mapping[str, Any], key: Key, cached: Cached | None, owner: Owner) -> Object | None:
         """Return the cached object if the intent would not change it, else None.

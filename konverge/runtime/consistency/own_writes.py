@@ -107,7 +107,7 @@ class OwnVersions:
 
 _BOOKKEEPING = frozenset({"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"})
 _MAPPING = (dict, Mapping)
-_LEAF = (str, int, float)
+_LEAVES = frozenset({str, int, float, bool})
 _PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _STATUS_AND_HEAD = ("apiVersion", "kind", "metadata", "status")
 
@@ -120,8 +120,11 @@ def only_own_changes(before: Any, after: Any, intent: Any) -> bool:
     """
     if after == before:
         return True
+    if not before and intent is not None and after == intent:
+        return True  # the first status of an object: nothing to compare piece by piece
     if isinstance(after, _MAPPING):
-        old, applied = (side if isinstance(side, _MAPPING) else {} for side in (before, intent))
+        old = before if isinstance(before, _MAPPING) else {}
+        applied = intent if isinstance(intent, _MAPPING) else {}
         if not old.keys() <= after.keys():
             return False
         for name, value in after.items():
@@ -129,7 +132,7 @@ def only_own_changes(before: Any, after: Any, intent: Any) -> bool:
             if value != was and not (
                 # Most values are scalars, and this runs once in each reconcile.
                 value == applied.get(name)
-                if isinstance(value, _LEAF)
+                if value.__class__ in _LEAVES
                 else only_own_changes(was, value, applied.get(name))
             ):
                 return False
@@ -154,11 +157,14 @@ def _described(object_: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_type(conditions: Any) -> dict[str, Any] | None:
-    if not isinstance(conditions, list) or not all(
-        isinstance(entry, _MAPPING) and "type" in entry for entry in conditions
-    ):
+    if not isinstance(conditions, list):
         return None
-    return {str(entry["type"]): entry for entry in conditions}
+    by_type = {}
+    for entry in conditions:
+        if not isinstance(entry, _MAPPING) or "type" not in entry:
+            return None
+        by_type[str(entry["type"])] = entry
+    return by_type
 
 
 def meaning(metadata: Metadata) -> tuple[object, ...]:

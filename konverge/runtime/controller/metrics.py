@@ -10,10 +10,9 @@ import asyncio
 from bisect import bisect_left
 from functools import lru_cache
 
-from prometheus_client import Counter
-
 from konverge.metrics import RESULTS, Metrics
 from konverge.runtime.controller.aftermath import RequeueDecision
+from konverge.tallies import LoopCounter
 from konverge.words import Why
 
 __all__ = ["BARRIER_RESULTS", "ControllerMetrics", "MAX_PRIORITIES", "PrometheusQueue"]
@@ -48,7 +47,7 @@ class ControllerMetrics:
         # At 0 from the start, since a rate shows no first event of a series that begins with it.
         metrics.blocking_calls.labels(controller=controller)
         self._decode_errors = metrics.decode_errors.labels(controller=controller)
-        self._reasons: dict[str, Counter] = {}
+        self._reasons: dict[str, LoopCounter] = {}
         together = self._together = _sharing(metrics, controller)
         # Computed at a scrape.
         metrics.active_workers.labels(controller=controller).set_function(
@@ -68,13 +67,13 @@ class ControllerMetrics:
         self, decision: RequeueDecision, duration: float, reasons: tuple[str, ...], *, invalid: bool
     ) -> None:
         """Count one reconcile; `invalid`: the object did not decode."""
-        self._results[decision.result].inc()
+        self._results[decision.result].count += 1
         self._seconds.observe(duration)
         for word in {_word(reason) for reason in reasons}:
             counter = self._reasons.get(word)
             if counter is None:  # a series begins with its first reconcile
                 counter = self._reasons[word] = self._metrics.reasons.labels(controller=self._controller, reason=word)
-            counter.inc()
+            counter.count += 1
         if invalid:
             self._decode_errors.inc()
         if not decision.failed:
@@ -164,7 +163,7 @@ class PrometheusQueue:
 
     def added(self) -> None:
         """Count an entry that became ready."""
-        self._adds.inc()
+        self._adds.count += 1
 
     def depth(self, priority: int, entries: int) -> None:
         """Set the depth of one priority; beyond 25 values all others share one label."""

@@ -56,6 +56,7 @@ from konverge.runtime.controller.status_step import FailureReport, StatusEditors
 from konverge.runtime.reconcile.context import Context
 from konverge.runtime.reconcile.services import ReconcileServices
 from konverge.runtime.reconcile.trace import ReconcileLog, ReconcileTrace
+from konverge.tasks import Deadline, Deadlines
 
 __all__ = ["FinalizerStep", "ReconcilePipeline", "Result", "adding", "check_outcome", "next_step", "removing"]
 
@@ -271,6 +272,7 @@ class ReconcilerCall:
         self._spec = spec
         self._services = services
         self._limit = spec.numbers.timeout
+        self._deadlines = Deadlines()
         # Looked up once for all reconciles.
         self._verbs: dict[FinalizerStep, tuple[str, Any, bool]] = {}
 
@@ -279,7 +281,7 @@ class ReconcilerCall:
         verb, method, is_coroutine = self._verbs.get(step) or self._verb(step)
         limit = self._limit
         try:
-            async with asyncio.timeout(limit) as deadline:
+            with Deadline(self._deadlines, asyncio.get_running_loop().time() + limit) as deadline:
                 if is_coroutine:
                     returned = await method(object_, ctx)
                 else:
@@ -316,7 +318,7 @@ class ReconcilerCall:
         return entry
 
     async def _in_thread(
-        self, method: Callable[[Any, Any], Any], object_: Any, ctx: Context[Any], deadline: asyncio.Timeout
+        self, method: Callable[[Any, Any], Any], object_: Any, ctx: Context[Any], deadline: Deadline
     ) -> Any:
         """Run a blocking reconciler. A cancellation closes its context, so that nothing more is sent.
 

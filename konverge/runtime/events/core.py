@@ -24,7 +24,7 @@ import re
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from konverge.clock import rfc3339_micro
 from konverge.kinds import Kind, Resource, kind_of
@@ -95,6 +95,11 @@ class DropReason:
     STOPPED: Final = "stopped"
 
 
+ReferenceKey: TypeAlias = tuple[str, str, str, str, str]
+"""API version, kind, namespace, name and uid of an object."""
+IdentityKey: TypeAlias = tuple[str, str, str, str, str, ReferenceKey, ReferenceKey | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Regarding:
     """The object that an event is about. Its version is shown, but does not count when two references are compared.
@@ -115,6 +120,11 @@ class Regarding:
         """Return a reference to an object as it was read."""
         metadata = obj.metadata
         return cls(kind_of(obj), obj.namespace, obj.name, metadata.uid, metadata.resource_version)
+
+    @property
+    def key(self) -> ReferenceKey:
+        """The fields that count in a comparison, as a key of a dict: a tuple of strings is hashed without a call of Python code."""
+        return (self.kind.api_version, self.kind.kind, self.namespace, self.name, self.uid)
 
     @property
     def event_namespace(self) -> str:
@@ -146,6 +156,16 @@ class Identity:
     regarding: Regarding
     related: Regarding | None = None
 
+    @property
+    def key(self) -> IdentityKey:
+        """The identity as a key of a dict."""
+        related = None if self.related is None else self.related.key
+        return (
+            *(self.type, self.action, self.reason, self.controller, self.instance),
+            self.regarding.key,
+            related,
+        )
+
     def problem(self) -> str:
         """Return why the API server would refuse the event, "" if it would accept it."""
         if self.type not in (EventType.NORMAL, EventType.WARNING):
@@ -164,6 +184,8 @@ def cut(text: str, limit: int) -> str:
     >>> cut("ääää", 7), len(cut("ä" * 1000, 1024).encode())
     ('ää...', 1023)
     """
+    if text.isascii() and len(text) <= limit:
+        return text
     # A lone surrogate cannot be encoded at all; the text is for people, so it becomes a question mark.
     data = text.encode("utf-8", "replace")
     if len(data) <= limit:
@@ -225,10 +247,11 @@ class EventWrite:
 class EventEntry:
     """A remembered identity: how often it was seen, and the stored count."""
 
-    __slots__ = ("born", "count", "identity", "last", "lost", "name", "note", "seen", "stored", "waiting")
+    __slots__ = ("born", "count", "identity", "key", "last", "lost", "name", "note", "seen", "stored", "waiting")
 
-    def __init__(self, identity: Identity, note: str, name: str, now: float, wall: datetime) -> None:
+    def __init__(self, identity: Identity, key: IdentityKey, note: str, name: str, now: float, wall: datetime) -> None:
         self.identity = identity
+        self.key = key
         self.note = note
         self.name = name
         self.born = wall
@@ -289,14 +312,15 @@ class _Buckets:
 
     def __init__(self, settings: EventSettings) -> None:
         self._settings = settings
-        self._levels: OrderedDict[Regarding, tuple[float, float]] = OrderedDict()
+        self._levels: OrderedDict[ReferenceKey, tuple[float, float]] = OrderedDict()
 
     def take(self, source: Regarding, now: float) -> bool:
         """Spend a token; False if none is left."""
-        level, at = self._levels.pop(source, (float(self._settings.burst), now))
+        key = source.key
+        level, at = self._levels.pop(key, (float(self._settings.burst), now))
         level = min(float(self._settings.burst), level + (now - at) / self._settings.refill)
         allowed = level >= 1.0
-        self._levels[source] = (level - 1.0 if allowed else level, now)
+        self._levels[key] = (level - 1.0 if allowed else level, now)
         if len(self._levels) > self._settings.memory:
             self._levels.popitem(last=False)
         return allowed
@@ -311,19 +335,22 @@ class EventCore:
     def __init__(self, settings: EventSettings) -> None:
         self._settings = settings
         # In the order of the last occurrence, so the first entry ends, or is evicted, next.
-        self._entries: OrderedDict[Identity, EventEntry] = OrderedDict()
+        self._entries: OrderedDict[IdentityKey, EventEntry] = OrderedDict()
         # Entries with an unsent count, each with the deadline of its write; in the order of the deadlines.
-        self._counted: OrderedDict[Identity, float] = OrderedDict()
+        self._counted: OrderedDict[IdentityKey, float] = OrderedDict()
         self._queue: deque[EventEntry] = deque()
         self._buckets = _Buckets(settings)
         self._stamp = 0
+        self._no_end_before = 0.0
+        """No identity ends before this time, so that `due` looks at the first of them only when it may end."""
 
     # --- occurrences --------------------------------------------------------------------------------------------------------
 
     def record(self, identity: Identity, note: str, now: float, wall: datetime) -> str:
         """Record one event. Returns "" if it will be sent or counted, else the cause of its drop."""
         self.due(now)
-        entry = self._entries.get(identity)
+        key = identity.key
+        entry = self._entries.get(key)
         if entry is not None:
             self._again(entry, now, wall)
             return ""
@@ -331,8 +358,8 @@ class EventCore:
             return DropReason.QUEUE_FULL
         if not self._buckets.take(identity.regarding, now):
             return DropReason.THROTTLED
-        entry = EventEntry(identity, cut(note, NOTE_BYTES), self._name(identity, wall), now, wall)
-        self._entries[identity] = entry
+        entry = EventEntry(identity, key, cut(note, NOTE_BYTES), self._name(identity, key, wall), now, wall)
+        self._entries[key] = entry
         self._enqueue(entry)
         if len(self._entries) > self._settings.memory:
             self._end(next(iter(self._entries.values())))
@@ -340,22 +367,27 @@ class EventCore:
 
     def _again(self, entry: EventEntry, now: float, wall: datetime) -> None:
         entry.observe(now, wall)
-        self._entries.move_to_end(entry.identity)
+        self._entries.move_to_end(entry.key)
         # The second occurrence is news, and sent at once; later occurrences are only counted.
         if entry.count == 2 and not entry.waiting and self._buckets.take(entry.identity.regarding, now):
             self._enqueue(entry)
         if not entry.waiting:
-            self._counted.setdefault(entry.identity, now + self._settings.refresh)
+            self._counted.setdefault(entry.key, now + self._settings.refresh)
 
     def due(self, now: float) -> None:
         """Queue the writes that are due: counts older than `refresh`, series that were silent for `finish`."""
         while self._counted:
-            identity, at = next(iter(self._counted.items()))
-            if at > now or not self._enqueue(self._entries[identity]):
+            key, at = next(iter(self._counted.items()))
+            if at > now or not self._enqueue(self._entries[key]):
                 break
+        if now < self._no_end_before:
+            return
+        self._no_end_before = now + self._settings.finish  # of an identity that is seen from now on
         while self._entries:
             entry = next(iter(self._entries.values()))
-            if entry.seen + self._settings.finish > now:
+            ends = entry.seen + self._settings.finish
+            if ends > now:
+                self._no_end_before = ends
                 break
             self._end(entry)
 
@@ -390,7 +422,7 @@ class EventCore:
             case WriteResult.EXISTS if write.count == 1:
                 entry.stored = 1  # an earlier try, whose response was lost, had succeeded
             case WriteResult.EXISTS if entry.lost:
-                entry.name, entry.lost = self._name(entry.identity, wall), False
+                entry.name, entry.lost = self._name(entry.identity, entry.key, wall), False
                 return NextStep.AGAIN
             case WriteResult.EXISTS:
                 entry.stored = 1  # the same for a series: the stored count may be older
@@ -402,18 +434,18 @@ class EventCore:
 
     def _sent(self, entry: EventEntry, *, begun: bool, now: float) -> None:
         entry.waiting = False
-        remembered = self._entries.get(entry.identity) is entry
+        remembered = self._entries.get(entry.key) is entry
         if not entry.unsent:
             return
         # The second occurrence, recorded while the first was being sent, is sent at once; a forgotten entry gets no later write.
         at_once = not remembered or (not begun and self._buckets.take(entry.identity.regarding, now))
         if not (at_once and self._enqueue(entry)) and remembered:
-            self._counted.setdefault(entry.identity, now + self._settings.refresh)
+            self._counted.setdefault(entry.key, now + self._settings.refresh)
 
     def drop(self, entry: EventEntry) -> None:
         """Forget an entry that cannot be stored; the next event of its identity begins again at 1."""
         entry.waiting = False
-        if self._entries.get(entry.identity) is entry:
+        if self._entries.get(entry.key) is entry:
             self._forget(entry)
 
     # --- inside -------------------------------------------------------------------------------------------------------------
@@ -424,7 +456,7 @@ class EventCore:
         if len(self._queue) >= self._settings.queue:
             return False
         entry.waiting = True
-        self._counted.pop(entry.identity, None)
+        self._counted.pop(entry.key, None)
         self._queue.append(entry)
         return True
 
@@ -435,12 +467,12 @@ class EventCore:
             self._enqueue(entry)
 
     def _forget(self, entry: EventEntry) -> None:
-        self._entries.pop(entry.identity, None)
-        self._counted.pop(entry.identity, None)
+        self._entries.pop(entry.key, None)
+        self._counted.pop(entry.key, None)
 
-    def _name(self, identity: Identity, wall: datetime) -> str:
+    def _name(self, identity: Identity, key: IdentityKey, wall: datetime) -> str:
         """Return a name that no other event of this process has: two events may happen in one microsecond."""
-        digest = hashlib.blake2b(repr(identity).encode("utf-8", "replace"), digest_size=4).digest()
+        digest = hashlib.blake2b(repr(key).encode("utf-8", "replace"), digest_size=4).digest()
         nanoseconds = (wall - _EPOCH) // timedelta(microseconds=1) * 1000 + int.from_bytes(digest, "big") % 1000
         self._stamp = max(nanoseconds, self._stamp + 1)
         return event_name(identity.regarding.name, self._stamp)

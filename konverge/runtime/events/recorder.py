@@ -53,6 +53,7 @@ from konverge.runtime.events.core import (
     WriteResult,
     cut,
 )
+from konverge.tasks import Deadline, Deadlines, Signal
 from konverge.words import EventType, LogKey
 
 __all__ = ["EVENT", "EVENT_RULE", "EventRecorder", "EventSettings", "EventSink", "Regarding"]
@@ -136,8 +137,9 @@ class EventRecorder:
         self._log = get_logger("konverge.runtime")
         self._reported: set[str] = set()
         self._task: asyncio.Task[None] | None = None
-        self._news = asyncio.Event()
+        self._news = Signal()
         self._closing = asyncio.Event()
+        self._deadlines = Deadlines()
 
     # --- recording ----------------------------------------------------------------------------------------------------------
 
@@ -190,7 +192,9 @@ class EventRecorder:
     async def __aenter__(self) -> Self:
         if self._task is not None:
             raise UsageError("an EventRecorder runs once; make another one")
-        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"konverge events {self._controller}")
+        loop = asyncio.get_running_loop()
+        self._now = loop.time
+        self._task = loop.create_task(self._run(), name=f"konverge events {self._controller}")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -222,10 +226,11 @@ class EventRecorder:
                 await self._wait(self._core.next_at())
 
     async def _wait(self, until: float | None) -> None:
-        self._news.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(until):
+        try:
+            with Deadline(self._deadlines, until):
                 await self._news.wait()
+        except TimeoutError:
+            await asyncio.sleep(0)  # an event of this very moment belongs to the count that is due
 
     # --- sending ------------------------------------------------------------------------------------------------------------
 
@@ -234,27 +239,24 @@ class EventRecorder:
         cause: str = DropReason.STOPPED
         error: BaseException | None = None
         try:
-            cause, error = await self._tries(entry)
+            for attempt in range(self._settings.tries):
+                write = entry.write()
+                answer, error = await self._send(write)
+                if isinstance(answer, str):
+                    cause = answer
+                    return
+                step = self._core.settle(entry, write, answer, self._clock(), self._now())
+                if step is NextStep.DONE:
+                    cause = ""
+                    return
+                last = attempt + 1 == self._settings.tries
+                if step is NextStep.LATER and not last and await self._closed_during(self._pause()):
+                    return
+            cause = DropReason.GAVE_UP
         finally:
             if cause:
                 self._core.drop(entry)
                 self._drop(cause, error=error)
-
-    async def _tries(self, entry: EventEntry) -> tuple[str, BaseException | None]:
-        """Return "" if the entry was stored, else the cause of its drop; and the last error."""
-        error: BaseException | None = None
-        for attempt in range(self._settings.tries):
-            write = entry.write()
-            answer, error = await self._send(write)
-            if isinstance(answer, str):
-                return answer, error
-            step = self._core.settle(entry, write, answer, self._clock(), self._now())
-            if step is NextStep.DONE:
-                return "", None
-            last = attempt + 1 == self._settings.tries
-            if step is NextStep.LATER and not last and await self._closed_during(self._pause()):
-                return DropReason.STOPPED, error
-        return DropReason.GAVE_UP, error
 
     async def _send(self, write: EventWrite) -> tuple[WriteResult | str, BaseException | None]:
         try:
@@ -276,6 +278,3 @@ class EventRecorder:
     def _pause(self) -> float:
         settings = self._settings
         return settings.retry_delay * self._random.uniform(1 - settings.jitter, 1 + settings.jitter)
-
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()

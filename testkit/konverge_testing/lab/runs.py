@@ -56,8 +56,9 @@ STEADY: Final = 1100.0
 """Virtual seconds without a write that count as converged."""
 PATIENCE: Final = 200.0
 """The factor of a scenario's timeouts under a plan: they were chosen for real machines, and time is virtual."""
-_AFTER_CLOCK: Final = 61.5
-"""Virtual seconds after the clock's end: not a round number, because requests that are due each minute are in the queue at full minutes."""
+_AFTER_END: Final = 61.5
+"""Virtual seconds from the end to the last look: not a round number, because requests that are due each minute are in the queue at full
+minutes."""
 _LONG: Final = 11 * 3600.0
 """Virtual seconds that the reference run continues after it converged, so that it includes the informers' resync."""
 
@@ -273,7 +274,7 @@ async def _await_convergence(lab: Lab, injector: FaultInjector, result: Run, lon
         if not manager.report().ready:
             result.problems.append(f"not ready at the end: {manager.report()}")
     commits = injector.commits
-    await asyncio.sleep(_LONG if long else 60.0)
+    await asyncio.sleep(_LONG if long else _AFTER_END)
     if injector.commits != commits:
         result.problems.append(f"{injector.commits - commits} writes after convergence, with nothing left to do")
 
@@ -293,7 +294,7 @@ async def _await_the_clock(end: float, injector: FaultInjector, result: Run) -> 
     loop = asyncio.get_running_loop()
     await asyncio.sleep(end - loop.time() if loop.time() < end else 0.0)
     await injector.end()  # of faults that began after the scenario was done
-    await asyncio.sleep(_AFTER_CLOCK)
+    await asyncio.sleep(_AFTER_END)
     result.seconds = loop.time()
 
 

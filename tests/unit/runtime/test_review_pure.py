@@ -115,6 +115,11 @@ def condition(type_: str, status: str) -> dict[str, str]:
             False,
         ),
         ({"list": [1]}, {"list": [1, 2]}, {}, False),
+        ({"list": [1]}, {"list": [1, 2]}, {"list": [1, 2]}, True),
+        ({"parts": 1}, None, None, False),
+        ({}, None, None, False),
+        ({}, {"conditions": [condition("Ready", "True")]}, {"conditions": [condition("Ready", "True")]}, True),
+        ({}, {"conditions": [condition("Ready", "True")], "x": 1}, {"conditions": [condition("Ready", "True")]}, False),
         ({"conditions": "mangled"}, {"conditions": [condition("Ready", "True")]}, {"conditions": []}, False),
     ],
 )

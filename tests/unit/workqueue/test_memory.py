@@ -8,7 +8,7 @@ from konverge.workqueue.schedule import Lanes, Timetable
 
 
 def records(core: QueueCore[int]) -> int:
-    return len(core._timetable._heap)
+    return len(core._timetable.heap)
 
 
 def places(core: QueueCore[int]) -> int:
@@ -105,7 +105,7 @@ def test_rewriting_a_timetable_keeps_its_order() -> None:
             table.remove(entry)
     table.put(entries[0], 2000.0)
     table.put(entries[290], 1.0)
-    assert len(table._heap) < 200
+    assert len(table.heap) < 200
     assert [entry.key for entry in table.earliest(2)] == [290, 280]
     popped = []
     while (entry_ := table.pop_due(3000.0)) is not None:
