@@ -17,6 +17,7 @@ import kit_tests
 import pytest
 import structlog
 import suite_planes
+from event_loops import LOOPS
 from hypothesis import HealthCheck, settings
 from suite_order import FILLER_NICENESS, chosen, is_filler, unit_of
 from suite_times import lines, totals
@@ -49,7 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]] | None:
-    """Run unit and property tests on virtual time: nothing sleeps for real."""
+    """Run unit and property tests on virtual time: nothing sleeps for real. Tests with the mark `both_loops` run on each real loop."""
+    if item.get_closest_marker("both_loops") is not None:
+        return LOOPS
     return {"virtual": VirtualTimeLoop} if _VIRTUAL & set(item.path.parts) else None
 
 

@@ -51,6 +51,7 @@ _DECLARATION = "__konverge_declaration__"
 _KIND = "__konverge_kind__"
 _SCHEMA = "__konverge_schema__"
 _SHAPE = "__konverge_shape__"
+_OWN_MODELS = __name__.rpartition(".")[0] + "."
 _DEFAULTS = "__konverge_defaults__"
 
 SpecT = TypeVar("SpecT", bound=Model)
@@ -332,7 +333,8 @@ def _bind(cls: type[CustomResource[Any, Any]], declaration: Declaration) -> None
     )
     setattr(cls, _DECLARATION, declaration)
     setattr(cls, _KIND, kind)
-    if cls.__pydantic_complete__:
+    # A mistake in a model is an error of its declaration. Our own models are tested: the schema waits until a controller needs it.
+    if cls.__pydantic_complete__ and not cls.__module__.startswith(_OWN_MODELS):
         _shape_of(cls)
 
 

@@ -10,8 +10,9 @@ import all.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from konverge.lazy import at_first_use
 
 if TYPE_CHECKING:
     from konverge.client import Client, ClientConfig
@@ -162,23 +163,23 @@ __all__ = [
 ]
 
 _HOMES = {
-    "konverge.client": ("Client", "ClientConfig"),
-    "konverge.conditions": ("Condition", "is_false", "is_true"),
-    "konverge.crds": ("Column", "Conversion", "CustomResource", "Status", "resource"),
-    "konverge.errors": (
+    "client": ("Client", "ClientConfig"),
+    "conditions": ("Condition", "is_false", "is_true"),
+    "crds": ("Column", "Conversion", "CustomResource", "Status", "resource"),
+    "errors": (
         *("ApiError", "Conflict", "Forbidden", "InvalidObject", "KonvergeError"),
         *("NotConvertible", "NotFound", "ObjectChanged", "RetryAfter", "Terminal"),
     ),
-    "konverge.informers": ("Change",),
-    "konverge.keys": ("Key",),
-    "konverge.kinds": ("Kind", "Resource", "kind"),
-    "konverge.metrics": ("Metrics",),
-    "konverge.model": ("Model",),
-    "konverge.objects": ("Metadata", "MetadataObject", "Object"),
-    "konverge.outcome": ("Done", "Outcome", "RequeueAfter"),
-    "konverge.program": ("run",),
-    "konverge.runtime.builder.sources": ("Channel", "Listening", "daily", "every"),
-    "konverge.runtime.builder.predicates": (
+    "informers": ("Change",),
+    "keys": ("Key",),
+    "kinds": ("Kind", "Resource", "kind"),
+    "metrics": ("Metrics",),
+    "model": ("Model",),
+    "objects": ("Metadata", "MetadataObject", "Object"),
+    "outcome": ("Done", "Outcome", "RequeueAfter"),
+    "program": ("run",),
+    "runtime.builder.sources": ("Channel", "Listening", "daily", "every"),
+    "runtime.builder.predicates": (
         "all_of",
         "annotations_changed",
         "any_of",
@@ -186,7 +187,7 @@ _HOMES = {
         "labels_changed",
         "metadata_changed",
     ),
-    "konverge.runtime": (
+    "runtime": (
         *(
             "HOLD",
             "TAKE",
@@ -221,18 +222,9 @@ _HOMES = {
             "by_back_reference",
         ),
     ),
-    "konverge.workqueue": ("Bucket", "ItemExponential", "Jitter", "Limiter", "MaxOf", "MaxWait"),
+    "workqueue": ("Bucket", "ItemExponential", "Jitter", "Limiter", "MaxOf", "MaxWait"),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'konverge' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
+__getattr__ = at_first_use(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

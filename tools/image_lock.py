@@ -76,9 +76,15 @@ def main(root: Path = ROOT) -> int:
     """Write both files."""
     project = tomllib.loads((root / "pyproject.toml").read_text())
     version = python_version(root)
-    # The image hosts every family, and exports spans: these extras are in it too.
+    # The image hosts every family, exports spans, and runs on uvloop: these extras are in it too.
     extras = project["project"]["optional-dependencies"]
-    runtime = [*project["project"]["dependencies"], *extras["machines"], *extras["otel"], *extras["pools"]]
+    runtime = [
+        *project["project"]["dependencies"],
+        *extras["machines"],
+        *extras["otel"],
+        *extras["pools"],
+        *extras["speed"],
+    ]
     for name, wanted in ((RUNTIME, runtime), (BUILD, project["build-system"]["requires"])):
         found = [
             report(wanted, machine, glibc, version, root / "constraints.txt")

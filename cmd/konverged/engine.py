@@ -28,6 +28,7 @@ import structlog
 from konverge.client import ClientConfig
 from konverge.client.in_cluster import MOUNT
 from konverge.daemon import logs
+from konverge.daemon.loops import chosen_loop
 from konverge.daemon.programs import Build, fill
 from konverge.daemon.settings import Settings
 from konverge.errors import ConfigError
@@ -246,6 +247,7 @@ async def operate(
             **server.addresses,
             controllers=[controller.name for controller in manager.controllers],
             namespace=settings.namespace or "all",
+            event_loop=type(asyncio.get_running_loop()).__module__.partition(".")[0],
         )
         try:
             await _run(manager, probes, stop, settled)
@@ -291,8 +293,9 @@ async def main(operator: Operator, spans: TracerProvider | None = None) -> None:
 
 def run(operator: Operator) -> None:
     """Run an operator on an event loop of its own until a signal; raises fatal errors."""
+    loop = chosen_loop(operator.settings)
     set_up(operator.settings)
     structlog.get_logger("konverge.daemon").debug("settings", **{LogKey.NAME: operator.name})
     exported = tracing().exported_spans(operator.name) if operator.settings.tracing else contextlib.nullcontext()
-    with exported as spans:
-        asyncio.run(main(operator, spans))
+    with exported as spans, asyncio.Runner(loop_factory=loop.factory) as runner:
+        runner.run(main(operator, spans))

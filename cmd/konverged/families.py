@@ -182,9 +182,16 @@ def install_families(manager: Manager, settings: DaemonSettings) -> dict[str, tu
                 f"the family {name!r} reconciles cluster-wide objects: run it without --namespace "
                 f"({settings.namespace!r} was given), or leave it out of --controllers"
             )
+    names = {hosted.name for hosted in settings.families}
+    if settings.controllers and names.issuperset(settings.controllers):
+        names.intersection_update(settings.controllers)  # the modules of other families are not even imported
     parts: dict[str, tuple[str, ...]] = {}
     for hosted in settings.families:
-        if hosted.name in without or (hosted.family.by_name and not _chosen(hosted, settings)):
+        if (
+            hosted.name in without
+            or hosted.name not in names
+            or (hosted.family.by_name and not _chosen(hosted, settings))
+        ):
             continue
         before = _parts(manager)
         _install(manager, hosted, settings)
@@ -222,9 +229,11 @@ def _clash(other: HostedFamily, hosted: HostedFamily, settings: DaemonSettings) 
 
 
 def _chosen(hosted: HostedFamily, settings: DaemonSettings) -> bool:
+    if not settings.controllers or hosted.name in settings.controllers:
+        return hosted.name in settings.controllers
     alone = Manager("konverge")
     hosted.family.install(alone, settings.of(hosted.family))
-    return not {hosted.name, *_parts(alone)}.isdisjoint(settings.controllers)
+    return not set(_parts(alone)).isdisjoint(settings.controllers)
 
 
 def _parts(manager: Manager) -> tuple[str, ...]:

@@ -113,6 +113,9 @@ class Settings(BaseSettings):
     tracing: bool = False
     """Export spans of reconciles and requests by OTLP over HTTP; OTEL_* variables configure it. Needs the extra konverge[otel]."""
 
+    event_loop: Literal["auto", "asyncio", "uvloop"] = "auto"
+    """auto: uvloop if it is installed (the extra konverge[speed]) and the process neither elects nor shards, else asyncio's own loop."""
+
     drain: Seconds = 25.0
     """Seconds that running reconciles have after SIGTERM; below the 30 s that a pod has."""
     strict: bool = False

@@ -36,7 +36,7 @@ from yarl import URL
 from konverge.client.api_warnings import texts_of
 from konverge.client.credentials import Credentials, CredentialSource, FixedCredentials, TlsMaterial
 from konverge.client.requests import Request
-from konverge.client.sessions import Broken, open_session, sockets_closed
+from konverge.client.sessions import Broken, open_session, refuse_loops_that_bypass_sockets, sockets_closed
 from konverge.client.settings import ClientSettings
 from konverge.client.status import retry_after_seconds
 from konverge.client.tls import TlsOptions, handshake_hint, make_context
@@ -140,7 +140,11 @@ class HttpTransport:
         self._sockets: WeakSet[socket.socket] = WeakSet()
 
     def fenced(self, fence: Fence) -> HttpTransport:
-        """Return a transport with the same credentials and connections of its own, on which the fence is checked before each send."""
+        """Return a transport with the same credentials and connections of its own, on which the fence is checked before each send.
+
+        Raises UsageError on a loop that would not check it.
+        """
+        refuse_loops_that_bypass_sockets()
         return HttpTransport(
             server=self._server,
             source=self._source,

@@ -17,9 +17,9 @@ import aiohttp
 
 from konverge.client.settings import ClientSettings
 from konverge.client.websockets import keep_refusals
-from konverge.errors import NotLeading
+from konverge.errors import NotLeading, UsageError
 
-__all__ = ["Broken", "open_session", "socket_factory", "sockets_closed"]
+__all__ = ["Broken", "open_session", "refuse_loops_that_bypass_sockets", "socket_factory", "sockets_closed"]
 
 _CLOSE_TIMEOUT = 1.0
 """Seconds that `sockets_closed` waits for the shutdown of connections."""
@@ -63,6 +63,16 @@ class _FencedSocket(socket.socket):
             self.check()
         except NotLeading as error:
             raise ConnectionAbortedError(str(error)) from error
+
+
+def refuse_loops_that_bypass_sockets() -> None:
+    """Raise UsageError if the running loop sends by file descriptors, which no `_FencedSocket` sees."""
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, asyncio.SelectorEventLoop):
+        raise UsageError(
+            f"the event loop {type(loop).__module__}.{type(loop).__qualname__} sends past the sockets that check the writes of a leader: "
+            "run a process that elects or shards on asyncio's own event loop"
+        )
 
 
 def socket_factory(

@@ -18,8 +18,22 @@ and the recordings in tests/recordings/flux.
 
 from __future__ import annotations
 
-from konverge.reconcilers.apps.install import controller, install, rules
-from konverge.reconcilers.apps.reconciler import ApplicationInstanceReconciler
-from konverge.reconcilers.apps.settings import ForbiddenVersions, Settings
+from typing import TYPE_CHECKING
+
+from konverge.lazy import at_first_use
+
+if TYPE_CHECKING:
+    from konverge.reconcilers.apps.installation import controller, install, rules
+    from konverge.reconcilers.apps.reconciler import ApplicationInstanceReconciler
+    from konverge.reconcilers.apps.settings import ForbiddenVersions, Settings
 
 __all__ = ["ApplicationInstanceReconciler", "ForbiddenVersions", "Settings", "controller", "install", "rules"]
+
+__getattr__ = at_first_use(
+    __name__,
+    {
+        "installation": ("controller", "install", "rules"),
+        "reconciler": ("ApplicationInstanceReconciler",),
+        "settings": ("ForbiddenVersions", "Settings"),
+    },
+)

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.families import Family, FamilyChart
-from konverge.reconcilers.apps.install import install
 from konverge.reconcilers.apps.settings import Settings
 
+if TYPE_CHECKING:
+    from konverge.runtime import Manager
+
 __all__ = ["FAMILY"]
+
+
+def _install(manager: Manager, settings: Settings) -> None:
+    from konverge.reconcilers.apps.installation import install
+
+    install(manager, settings)
+
 
 FAMILY = Family(
     name="apps",
     summary="Applications that Flux installs, and Operations on them",
     settings=Settings,
-    install=install,
+    install=_install,
     kinds=(ApplicationInstance, Operation),
     documentation="docs/guide/apps.md",
     home="namespace",

@@ -25,7 +25,14 @@ The API: docs/reference/pull-protocol.md. The guide: docs/guide/pull-mode.md.
 
 from __future__ import annotations
 
-from konverge.reconcilers.clusters.install import controller, install, rules
-from konverge.reconcilers.clusters.settings import Settings
+from typing import TYPE_CHECKING
+
+from konverge.lazy import at_first_use
+
+if TYPE_CHECKING:
+    from konverge.reconcilers.clusters.installation import controller, install, rules
+    from konverge.reconcilers.clusters.settings import Settings
 
 __all__ = ["Settings", "controller", "install", "rules"]
+
+__getattr__ = at_first_use(__name__, {"installation": ("controller", "install", "rules"), "settings": ("Settings",)})

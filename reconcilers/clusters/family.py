@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from konverge.crds.ops_v1alpha1 import Cluster
 from konverge.families import Family, FamilyChart
-from konverge.reconcilers.clusters.install import install
 from konverge.reconcilers.clusters.settings import Settings
 
+if TYPE_CHECKING:
+    from konverge.runtime import Manager
+
 __all__ = ["FAMILY"]
+
+
+def _install(manager: Manager, settings: Settings) -> None:
+    from konverge.reconcilers.clusters.installation import install
+
+    install(manager, settings)
+
 
 FAMILY = Family(
     name="clusters",
     summary="Pull mode: an agent fetches jobs from a control plane",
     settings=Settings,
-    install=install,
+    install=_install,
     kinds=(Cluster,),
     documentation="docs/guide/pull-mode.md",
     cluster_wide=True,

@@ -23,7 +23,14 @@ listed its groups. An unreachable shard delays no other shard.
 
 from __future__ import annotations
 
-from konverge.reconcilers.machines.install import install
-from konverge.reconcilers.machines.settings import MachineSettings
+from typing import TYPE_CHECKING
+
+from konverge.lazy import at_first_use
+
+if TYPE_CHECKING:
+    from konverge.reconcilers.machines.installation import install
+    from konverge.reconcilers.machines.settings import MachineSettings
 
 __all__ = ["MachineSettings", "install"]
+
+__getattr__ = at_first_use(__name__, {"installation": ("install",), "settings": ("MachineSettings",)})

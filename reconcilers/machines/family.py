@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from konverge.crds.machines_v1beta1 import (
     NstanceCluster,
@@ -13,16 +14,25 @@ from konverge.crds.machines_v1beta1 import (
     NstanceShardGroup,
 )
 from konverge.families import Family, FamilyChart
-from konverge.reconcilers.machines.install import install
 from konverge.reconcilers.machines.settings import MachineSettings
 
+if TYPE_CHECKING:
+    from konverge.runtime import Manager
+
 __all__ = ["FAMILY"]
+
+
+def _install(manager: Manager, settings: MachineSettings) -> None:
+    from konverge.reconcilers.machines.installation import install
+
+    install(manager, settings)
+
 
 FAMILY = Family(
     name="machines",
     summary="Machine pools over the shards of Nstance, under Cluster API",
     settings=MachineSettings,
-    install=install,
+    install=_install,
     kinds=(
         NstanceCluster,
         NstanceControlPlane,

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from konverge.errors import ConfigError
-from konverge.reconcilers.machines.identity.decide import IdentityNames
+from konverge.reconcilers.machines.identity.names import IdentityNames
 from konverge.reconcilers.machines.shards.addresses import Address, is_identifier
 from konverge.reconcilers.machines.shards.pace import SessionPace
 from konverge.reconcilers.machines.words import MachinesLabel

@@ -21,7 +21,14 @@ instance never returns to its pool. Labels, annotations and claims on an instanc
 
 from __future__ import annotations
 
-from konverge.reconcilers.pools.install import install
-from konverge.reconcilers.pools.settings import PoolSettings
+from typing import TYPE_CHECKING
+
+from konverge.lazy import at_first_use
+
+if TYPE_CHECKING:
+    from konverge.reconcilers.pools.installation import install
+    from konverge.reconcilers.pools.settings import PoolSettings
 
 __all__ = ["PoolSettings", "install"]
+
+__getattr__ = at_first_use(__name__, {"installation": ("install",), "settings": ("PoolSettings",)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from konverge.crds.pools_v1alpha1 import (
     Nextcloud,
@@ -12,16 +13,25 @@ from konverge.crds.pools_v1alpha1 import (
     NextcloudVersionMap,
 )
 from konverge.families import Family, FamilyChart
-from konverge.reconcilers.pools.install import install
 from konverge.reconcilers.pools.settings import PoolSettings
 
+if TYPE_CHECKING:
+    from konverge.runtime import Manager
+
 __all__ = ["FAMILY"]
+
+
+def _install(manager: Manager, settings: PoolSettings) -> None:
+    from konverge.reconcilers.pools.installation import install
+
+    install(manager, settings)
+
 
 FAMILY = Family(
     name="pools",
     summary="Nextclouds that wait, ready, for a tenant",
     settings=PoolSettings,
-    install=install,
+    install=_install,
     kinds=(Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile, NextcloudVersionMap),
     documentation="docs/guide/pools.md",
     cluster_wide=True,

@@ -12,7 +12,17 @@ A drop-in for Capsule's resource pools (`capsule.clastix.io/v1beta2`). Behaviour
 
 from __future__ import annotations
 
-from konverge.reconcilers.quota.install import controllers, definitions, install, rules, tenant_role
-from konverge.reconcilers.quota.settings import Settings
+from typing import TYPE_CHECKING
+
+from konverge.lazy import at_first_use
+
+if TYPE_CHECKING:
+    from konverge.reconcilers.quota.installation import controllers, definitions, install, rules, tenant_role
+    from konverge.reconcilers.quota.settings import Settings
 
 __all__ = ["Settings", "controllers", "definitions", "install", "rules", "tenant_role"]
+
+__getattr__ = at_first_use(
+    __name__,
+    {"installation": ("controllers", "definitions", "install", "rules", "tenant_role"), "settings": ("Settings",)},
+)

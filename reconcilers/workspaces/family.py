@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.families import Family, FamilyChart
-from konverge.reconcilers.workspaces.install import install
 from konverge.reconcilers.workspaces.settings import WorkspaceSettings
 
+if TYPE_CHECKING:
+    from konverge.runtime import Manager
+
 __all__ = ["FAMILY"]
+
+
+def _install(manager: Manager, settings: WorkspaceSettings) -> None:
+    from konverge.reconcilers.workspaces.installation import install
+
+    install(manager, settings)
+
 
 FAMILY = Family(
     name="workspaces",
     summary="Workspaces of kcp by claims, with kubeconfigs that are renewed",
     settings=WorkspaceSettings,
-    install=install,
+    install=_install,
     kinds=(WorkspaceClaim,),
     documentation="docs/guide/workspaces.md",
     cluster_wide=True,

@@ -33,6 +33,8 @@ from konverge.clock import wall_clock
 from konverge.errors import ApiError, ConfigError, ServerFailure, TooManyRequests, Unreachable, UsageError
 from konverge.kinds import kind
 
+pytestmark = pytest.mark.both_loops
+
 CONFIG_MAP = kind("v1", "ConfigMap")
 DECLARED = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")  # needs no discovery
 STORED = {"kind": "ConfigMap", "metadata": {"name": "a", "namespace": "web", "resourceVersion": "7", "uid": "u-1"}}
@@ -652,3 +654,19 @@ async def test_each_way_to_the_server_carries_the_header_of_the_trace() -> None:
     ]
     assert len(traced) == 3
     assert "s3cret" not in "".join(span.to_json() for span in spans)
+
+
+class Open:
+    """A fence that lets every write through."""
+
+    def check(self) -> None:
+        pass
+
+
+async def test_a_loop_that_sends_past_sockets_gets_no_fence() -> None:
+    async with Client(ClientConfig.direct("http://127.0.0.1:1"), name="test") as client:
+        if isinstance(asyncio.get_running_loop(), asyncio.SelectorEventLoop):
+            await client.fenced_by(Open()).close()
+            return
+        with pytest.raises(UsageError, match=r"uvloop\.Loop sends past the sockets .* asyncio's own event loop"):
+            client.fenced_by(Open())

@@ -16,6 +16,7 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
+from event_loops import LOOPS
 
 from konverge.client import Client
 from konverge.errors import NotFound
@@ -206,13 +207,21 @@ async def _backups(admin_kubeconfig: Path) -> None:
 
 
 @pytest.mark.usefixtures("_backups")
+@pytest.mark.parametrize("loop", LOOPS)
 async def test_an_operator_runs_tells_and_ends_in_good_order(
-    admin: Client, admin_kubeconfig: Path, namespace: str
+    admin: Client, admin_kubeconfig: Path, namespace: str, loop: str
 ) -> None:
     async with running(
-        "backup_operator:build", "-n", namespace, "--log-level", "debug", kubeconfig=admin_kubeconfig
+        "backup_operator:build",
+        "-n",
+        namespace,
+        "--log-level",
+        "debug",
+        kubeconfig=admin_kubeconfig,
+        KONVERGE_EVENT_LOOP=loop,
     ) as process:
         url = await ready(process)
+        assert (await process.said("serving"))["event_loop"] == loop
         await admin.create(BACKUP.new("nightly", namespace, spec={"schedule": "0 3 * * *"}))
 
         async def condition() -> Any:
@@ -385,11 +394,12 @@ def slow_operator(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize("loop", LOOPS)
 async def test_a_running_reconcile_ends_before_the_process_does(
-    admin: Client, admin_kubeconfig: Path, namespace: str, slow_operator: Path
+    admin: Client, admin_kubeconfig: Path, namespace: str, loop: str, slow_operator: Path
 ) -> None:
     words = ("slow_operator:build", "-n", namespace)
-    async with running(*words, kubeconfig=admin_kubeconfig, cwd=slow_operator) as process:
+    async with running(*words, kubeconfig=admin_kubeconfig, KONVERGE_EVENT_LOOP=loop, cwd=slow_operator) as process:
         await admin.create(CONFIG_MAP.new("slow", namespace, data={"seconds": "1.5"}))
         await process.said("the pass has begun")
         url = await process.url("health")
@@ -402,11 +412,12 @@ async def test_a_running_reconcile_ends_before_the_process_does(
     assert (await admin.get(CONFIG_MAP, "slow", namespace)).metadata.annotation("passed") == "true", process.text
 
 
+@pytest.mark.parametrize("loop", LOOPS)
 async def test_a_reconcile_that_does_not_end_is_cut_off_after_the_drain(
-    admin: Client, admin_kubeconfig: Path, namespace: str, slow_operator: Path
+    admin: Client, admin_kubeconfig: Path, namespace: str, loop: str, slow_operator: Path
 ) -> None:
     words = ("slow_operator:build", "-n", namespace, "--drain", "0.5")
-    async with running(*words, kubeconfig=admin_kubeconfig, cwd=slow_operator) as process:
+    async with running(*words, kubeconfig=admin_kubeconfig, KONVERGE_EVENT_LOOP=loop, cwd=slow_operator) as process:
         await admin.create(CONFIG_MAP.new("slow", namespace, data={"seconds": "600"}))
         await process.said("the pass has begun")
         process.send(signal.SIGTERM)
@@ -414,11 +425,12 @@ async def test_a_reconcile_that_does_not_end_is_cut_off_after_the_drain(
     assert (await admin.get(CONFIG_MAP, "slow", namespace)).metadata.annotation("passed") == ""
 
 
+@pytest.mark.parametrize("loop", LOOPS)
 async def test_a_second_signal_ends_the_process_at_once(
-    admin: Client, admin_kubeconfig: Path, namespace: str, slow_operator: Path
+    admin: Client, admin_kubeconfig: Path, namespace: str, loop: str, slow_operator: Path
 ) -> None:
     words = ("slow_operator:build", "-n", namespace)
-    async with running(*words, kubeconfig=admin_kubeconfig, cwd=slow_operator) as process:
+    async with running(*words, kubeconfig=admin_kubeconfig, KONVERGE_EVENT_LOOP=loop, cwd=slow_operator) as process:
         await admin.create(CONFIG_MAP.new("slow", namespace, data={"seconds": "600"}))
         await process.said("the pass has begun")
         process.send(signal.SIGTERM)

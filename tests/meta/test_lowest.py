@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tests.meta.conftest import Tree
 
 
-@pytest.mark.parametrize("name", ["core", "machines", "otel", "pools", "testing"])
+@pytest.mark.parametrize("name", ["core", "machines", "otel", "pools", "speed", "testing"])
 def test_each_dependency_of_a_user_has_a_lowest_version(name: str, tree: Tree) -> None:
     dependencies = lowest.requirements(name, tree.root)
     own = sum(text.startswith("konverge==") for text in dependencies)

@@ -14,8 +14,8 @@ from nstance_kit import Heard
 
 from konverge.client import Client
 from konverge.reconcilers.machines.identity.certificates import OperatorName
-from konverge.reconcilers.machines.identity.decide import IdentityNames
 from konverge.reconcilers.machines.identity.link import ServerLink
+from konverge.reconcilers.machines.identity.names import IdentityNames
 from konverge.reconcilers.machines.kinds import CONFIG_MAP, SECRET
 from konverge.reconcilers.machines.shards.addresses import ShardMap, parse_shard_map
 from konverge.reconcilers.machines.shards.client import ShardClient

@@ -17,7 +17,7 @@ from rows import QUICK, Row, row
 from konverge.crds import crd
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile
 from konverge.outcome import Done, Outcome
-from konverge.reconcilers.pools.install import controllers
+from konverge.reconcilers.pools.installation import controllers
 from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import Finalizer, InstancePhase

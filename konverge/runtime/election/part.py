@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from konverge.rbac import Rule
-from konverge.runtime.election.elector import LeaseElection
 from konverge.runtime.election.leading import Leading
 from konverge.runtime.election.rights import rules_of_election
 from konverge.runtime.election.settings import ElectionSettings
@@ -58,6 +57,8 @@ class Election(ManagerPart):
         if not settings.enabled:
             return None
         assert core.config is not None
+        from konverge.runtime.election.elector import LeaseElection  # a process that elects nobody does not need it
+
         return await stack.enter_async_context(
             LeaseElection(
                 core.config, settings, name=core.name, host=core.instance, metrics=core.metrics, random=core.random

@@ -12,7 +12,8 @@ thread, because its jumps are not lag. With `lease_seconds`, the time limit for 
 that is logged as an error, with its stack.
 
 Caveats: code that holds the interpreter's lock for its whole stall (a C extension) stops this thread too; such a stall appears only in
-the histogram. A loop that does not run its callbacks through `asyncio.Handle` (uvloop) has its stalls attributed by task only.
+the histogram. On a loop that does not run its callbacks through `asyncio.Handle` (uvloop), stalls are attributed by task: those of a
+reconcile's child tasks from Python 3.12 on, those of its callbacks never.
 
 Invariant: nothing here waits for the loop while the loop waits for it.
 """
@@ -48,6 +49,7 @@ _LOOKS: Final = 4
 
 _LIBRARIES = (f"{Path(asyncio.__file__).parent}/", f"{Path(__file__).parent}/")
 _HANDLE: CodeType = asyncio.Handle._run.__code__  # a callback's own frames begin below this frame
+_RUNNER: CodeType = asyncio.Runner.run.__code__  # or below this frame on a loop that calls callbacks from C
 
 
 def should_watch(loop: asyncio.AbstractEventLoop, threshold: float) -> bool:
@@ -174,7 +176,7 @@ class EventLoopMonitor:
         if frame is None or self._pinged.is_set():
             return
         task = asyncio.current_task(self._loop)
-        reconcile = (self._running.get(task) if task is not None else None) or _inherited(frame)
+        reconcile = (self._running.get(task) if task is not None else None) or _inherited(frame) or _inherited_by(task)
         if reconcile is None:
             return
         self._calls.labels(controller=reconcile.controller).inc()
@@ -249,6 +251,12 @@ def _inherited(frame: FrameType | None) -> RunningReconcile | None:
     return None
 
 
+def _inherited_by(task: asyncio.Task[Any] | None) -> RunningReconcile | None:
+    """Return the reconcile that has started a task, from Python 3.12 on."""
+    context = getattr(task, "get_context", lambda: None)()
+    return None if context is None else context.get(_RECONCILE)
+
+
 def trimmed(frame: FrameType, limit: int = _FRAMES) -> str:
     """Return a thread's stack as text without the frames of the event loop and of the runtime, outermost call first.
 
@@ -256,7 +264,7 @@ def trimmed(frame: FrameType, limit: int = _FRAMES) -> str:
     """
     frames: list[FrameType] = []
     current: FrameType | None = frame
-    while current is not None and current.f_code is not _HANDLE:
+    while current is not None and current.f_code is not _HANDLE and current.f_code is not _RUNNER:
         frames.append(current)
         current = current.f_back
     frames.reverse()

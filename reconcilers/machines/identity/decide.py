@@ -17,27 +17,17 @@ from konverge.reconcilers.machines.identity.certificates import (
     public_key_pem,
     read_certificate,
 )
+from konverge.reconcilers.machines.identity.names import IdentityNames
 
 __all__ = [
     "NeedsAdministrator",
     "EnrolmentStep",
-    "IdentityNames",
     "MakeKey",
     "RegisterKey",
     "StoredIdentity",
     "UseCertificate",
     "next_step",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class IdentityNames:
-    """The objects that keep an identity, with the original operator's names."""
-
-    ca_configmap: str = "nstance-cluster-ca"
-    certificate_secret: str = "nstance-operator-cert"  # noqa: S105  # the name of an object
-    key_secret: str = "nstance-operator-key"  # noqa: S105  # the name of an object
-    nonce_secret: str = "nstance-operator-nonce"  # noqa: S105  # the name of an object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,8 @@ from konverge.clock import rfc3339, wall_clock
 from konverge.errors import KonvergeError
 from konverge.logs import get_logger
 from konverge.reconcilers.machines.identity.certificates import OperatorName
-from konverge.reconcilers.machines.identity.decide import IdentityNames
 from konverge.reconcilers.machines.identity.enrolment import Enrolled, Enrolment, sleep_until
+from konverge.reconcilers.machines.identity.names import IdentityNames
 from konverge.reconcilers.machines.identity.store import IdentityStore
 from konverge.reconcilers.machines.shards.addresses import ShardMap
 from konverge.reconcilers.machines.shards.connections import Connections

@@ -14,7 +14,8 @@ from typing import Any
 from konverge.client import Client
 from konverge.objects import Object
 from konverge.reconcilers.machines.identity.certificates import public_key_pem
-from konverge.reconcilers.machines.identity.decide import IdentityNames, StoredIdentity
+from konverge.reconcilers.machines.identity.decide import StoredIdentity
+from konverge.reconcilers.machines.identity.names import IdentityNames
 from konverge.reconcilers.machines.kinds import CONFIG_MAP, SECRET
 
 __all__ = ["IdentityStore"]

@@ -20,7 +20,6 @@ Parts, rendered and translated to a state, all pure:
 
 from __future__ import annotations
 
-from konverge.reconcilers.pools.instances.install import instance_controller
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
 
-__all__ = ["MaterialSettings", "instance_controller"]
+__all__ = ["MaterialSettings"]

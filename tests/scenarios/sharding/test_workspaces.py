@@ -16,7 +16,7 @@ from konverge.client.requests import Request
 from konverge.crds import crd
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.reconcilers.workspaces import KcpWorkspaces, MemoryWorkspaces, WorkspaceSettings
-from konverge.reconcilers.workspaces.install import controller
+from konverge.reconcilers.workspaces.installation import controller
 from konverge.reconcilers.workspaces.kcp import WORKSPACE
 from konverge.reconcilers.workspaces.words import CONTROLLER, WorkspaceAnnotation
 from konverge.runtime import Manager

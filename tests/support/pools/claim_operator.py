@@ -16,7 +16,7 @@ import konverge as kv
 from konverge.crds.pools_v1alpha1 import Nextcloud
 from konverge.reconcilers.pools.claims.indexes import BEGINNINGS, WAITING
 from konverge.reconcilers.pools.claims.reconciler import NextcloudReconciler
-from konverge.reconcilers.pools.install import claim_controller, pool_controller
+from konverge.reconcilers.pools.installation import claim_controller, pool_controller
 from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.runtime.builder.watched import Indexed

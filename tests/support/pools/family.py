@@ -11,7 +11,7 @@ from pools.lab import Clouds, OneTenant, forget_names, forget_uids
 from pools.materials import FULL, Materials
 
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudPool
-from konverge.reconcilers.pools.install import claim_controller, orphan_controller, pool_controller
+from konverge.reconcilers.pools.installation import claim_controller, orphan_controller, pool_controller
 from konverge.reconcilers.pools.instances import instance_controller
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
 from konverge.reconcilers.pools.kinds import INSTANCE, SECRET, VOLUME_CLAIM

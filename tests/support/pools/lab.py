@@ -14,7 +14,7 @@ from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, Nextcloud
 from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome
-from konverge.reconcilers.pools.install import controllers, metrics_of
+from konverge.reconcilers.pools.installation import controllers, metrics_of
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import Finalizer, InstancePhase, PoolsAnnotation, PoolsCondition, PoolsLabel

@@ -14,7 +14,7 @@ from konverge.kinds import kind
 from konverge.objects import Metadata, Object
 from konverge.rbac import narrowed_roles
 from konverge.reconcilers.apps import Settings, controller, install, rules
-from konverge.reconcilers.apps.install import instances_in, instances_using, release_of_chart
+from konverge.reconcilers.apps.installation import instances_in, instances_using, release_of_chart
 from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_CHART, SECRET
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.runtime import Manager, cluster_role

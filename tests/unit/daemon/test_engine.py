@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import resource
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -156,7 +155,6 @@ async def test_process_settles_once_all_is_ready_unless_the_manager_ends_first(r
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [])
-    import sys
 
     before = set(sys.modules)
     yield tmp_path
@@ -295,16 +293,3 @@ def test_a_program_with_bad_settings_ends_with_exit_code_2(
         program.run(two, name="test")
     assert ended.value.code == 2
     assert "drain (variable KONVERGE_DRAIN)" in capsys.readouterr().err
-
-
-def test_the_process_of_a_users_operator_loads_none_of_our_families() -> None:
-    script = """
-import sys
-import konverge.daemon.engine
-import konverge.daemon.options
-from konverge.daemon.programs import settings_of
-settings_of("shop:build")()
-print(*[name for name in sys.modules if name.startswith("konverge.reconcilers")])
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []

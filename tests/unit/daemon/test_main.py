@@ -91,17 +91,6 @@ def test_the_help_does_not_show_clicks_formatting_marks(name: str) -> None:
     assert "\\b" not in konverge(*filter(None, [name]), "--help").output
 
 
-def test_listing_the_commands_imports_none_of_them() -> None:
-    heavy = "{'aiohttp', 'kubernetes_asyncio', 'pydantic', 'msgspec', 'rich', 'prometheus_client', 'structlog', 'yaml'}"
-    code = (
-        "import sys; from konverge.daemon.main import program\n"
-        "try: program(['--help'], prog_name='konverge')\n"
-        f"except SystemExit: print('LOADED', sorted({heavy} & set(sys.modules)))"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "LOADED []" in ended.stdout
-
-
 @pytest.mark.parametrize("words", [("--version",), ("run", "--version"), ("run", "no_module:build", "--version")])
 def test_the_version_is_that_of_the_package(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KONVERGE_COMMIT", "5fcec85b")
@@ -452,7 +441,7 @@ def test_completion_prints_a_script(shell: str, word: str) -> None:
 def test_printed_manifests_come_without_notes_on_extras(
     monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    module = importlib.import_module("konverge.reconcilers.pools.install")
+    module = importlib.import_module("konverge.reconcilers.pools.installation")
     monkeypatch.setattr(module, "s3_client_installed", lambda: False)
     result = konverge(*words)
     assert (result.exit_code, result.stderr) == (0, "")

@@ -34,7 +34,6 @@ from konverge.reconcilers.machines.identity.certificates import (
     read_certificate,
 )
 from konverge.reconcilers.machines.identity.decide import (
-    IdentityNames,
     MakeKey,
     NeedsAdministrator,
     RegisterKey,
@@ -43,6 +42,7 @@ from konverge.reconcilers.machines.identity.decide import (
     next_step,
 )
 from konverge.reconcilers.machines.identity.link import ServerLink
+from konverge.reconcilers.machines.identity.names import IdentityNames
 from konverge.reconcilers.machines.shards.connections import Connections
 from konverge.reconcilers.machines.shards.dialing import Dial
 from konverge.reconcilers.machines.shards.failures import ShardFailure

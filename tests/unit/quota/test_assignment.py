@@ -29,7 +29,7 @@ from konverge.reconcilers.quota.claims.decision import (
     too_many,
 )
 from konverge.reconcilers.quota.claims.queue import place_after
-from konverge.reconcilers.quota.install import install
+from konverge.reconcilers.quota.installation import install
 from konverge.reconcilers.quota.kinds import POOL
 from konverge.reconcilers.quota.parse import PoolFacts, pool_facts
 from konverge.reconcilers.quota.pools.observe import belongs

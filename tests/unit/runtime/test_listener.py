@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import structlog
 from aiohttp import web
+from event_loops import LOOPS
 
 from konverge.errors import UsageError
 from konverge.runtime.http.listener import Limits
@@ -27,6 +28,11 @@ REQUEST = b"GET /quick HTTP/1.1\r\nHost: x\r\n\r\n"
 def logs() -> Iterator[list[Any]]:
     with structlog.testing.capture_logs() as captured:
         yield captured
+
+
+@pytest.fixture(autouse=True, params=LOOPS)
+def _on_each_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asyncio, "new_event_loop", LOOPS[request.param])
 
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
@@ -101,7 +107,8 @@ def test_incomplete_request_head_is_cut_at_its_deadline_even_if_bytes_arrive(
 
             async def trickle() -> None:
                 for part in sent:
-                    writer.write(part)
+                    if not writer.transport.is_closing():  # uvloop raises where asyncio drops the bytes
+                        writer.write(part)
                     await asyncio.sleep(0.002)
 
             sending = asyncio.create_task(trickle())

@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 import structlog
+from event_loops import LOOPS
 
 import konverge as kv
 from konverge.client import Client
@@ -43,6 +44,11 @@ REVIEW = {
 def logs() -> Iterator[list[Any]]:
     with structlog.testing.capture_logs() as captured:
         yield captured
+
+
+@pytest.fixture(autouse=True, params=LOOPS)
+def _on_each_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asyncio, "new_event_loop", LOOPS[request.param])
 
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
