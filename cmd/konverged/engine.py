@@ -230,6 +230,7 @@ async def operate(
             certificates=settings.metrics_certificates,
             health=settings.health,
             debug=settings.debug,
+            debug_ui=settings.debug_ui,
             limits=settings.listeners,
         ),
         client=lambda: manager.client,
