@@ -85,6 +85,27 @@ def test_a_demo_whose_samples_do_not_become_ready_fails_with_the_log(project: Pa
     assert "not all samples are ready after 3 s. The log of shop-operator ends:" in done.stderr
 
 
+@pytest.mark.linux
+def test_a_new_user_of_the_walk_has_only_its_own_folder(tmp_path: Path) -> None:
+    home = tmp_path / "Jörg Müller"
+    (home / "work").mkdir(parents=True)
+    variables = first_hour.environment_of(home, "/nonexistent")
+    inside = first_hour.bare(home)
+    if subprocess.run([*inside, "sh", "-c", ":"], check=False, capture_output=True).returncode:
+        pytest.skip("a root of its own takes root and the right to mount")
+    checks = (
+        f'test "$(id -u)-$(id -g)-$(umask)" = {first_hour.USER}-{first_hour.USER}-0077',
+        'test -z "${LANG-}${LC_ALL-}"',
+        'python3 -c "import ssl, venv, ensurepip"',
+        "for folder in / /etc /usr/bin /lib; do if touch $folder/new; then exit 1; fi; done",
+        'touch here "$HOME/here" /tmp/here',
+        f"test ! -e {ROOT}",
+        "for program in git gcc pip konverge; do if command -v $program; then exit 1; fi; done",
+    )
+    steps = [first_hour.Step("", line) for line in checks]
+    assert [timed.step for timed in first_hour.run(steps, home / "work", variables, inside, "/opt/git")] == steps
+
+
 @pytest.mark.timeout(900)
 def test_the_page_of_the_first_hour_runs_word_for_word(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "guide" / "start.md").read_text()
