@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -71,6 +72,7 @@ def test_the_demo_shows_the_samples_of_a_project_until_they_are_ready(project: P
     assert "shop/first               Ready=False PodsNotReady: 0 of 2 pods are ready" in output
     assert "cart/first               Ready=True PodsReady: 2 of 2 pods are ready" in output
     assert "All samples are ready." in output
+    assert re.search(r"^  page +http://127\.0\.0\.1:\d+/debug/ui$", output, re.MULTILINE)
 
 
 def test_a_demo_whose_samples_do_not_become_ready_fails_with_the_log(project: Path, tmp_path: Path) -> None:
