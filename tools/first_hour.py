@@ -76,7 +76,7 @@ for path in $SHOWN; do
 done
 place "$GIT" /opt/git
 place "$WORK" "$WORK"
-echo root:x:0:0:root:/root:/bin/sh >"$ROOT/etc/passwd"
+echo root:x:0:0:root:/:/bin/sh >"$ROOT/etc/passwd"
 echo 127.0.0.1 localhost >"$ROOT/etc/hosts"
 mount -t proc -o ro proc "$ROOT/proc" 2>/dev/null || mount --bind /proc "$ROOT/proc"
 mount -o remount,ro "$ROOT"

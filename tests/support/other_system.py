@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio.unix_events  # noqa: F401  # asyncio, multiprocessing and urllib choose their parts by the real system, before it is hidden
 import errno
-import multiprocessing.util  # noqa: F401
+import multiprocessing.util  # noqa: F401  # as asyncio
 import os
 import resource
 import select
@@ -18,7 +18,7 @@ import socket
 import sys
 import sysconfig
 import time
-import urllib.request  # noqa: F401
+import urllib.request  # noqa: F401  # as asyncio
 
 import aiohttp  # noqa: F401  # as above: its parts for darwin need C modules of macOS
 
