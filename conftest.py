@@ -10,6 +10,7 @@ import gc
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final
 
@@ -91,6 +92,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 super()._reschedule(node)
 
     return ByPlane(config, log)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if sys.platform != "linux" and item.get_closest_marker("linux"):
+        pytest.skip("needs a program, a file or an address that only Linux has")
 
 
 @pytest.fixture(autouse=True)

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 __all__ = ["Operator", "Probes", "Signals", "manager_settings", "operate", "process_metrics", "set_up"]
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_OPEN_MAX: Final = 10_240
+"""The open files that macOS allows at most, although its hard limit is infinite: OPEN_MAX of its sys/syslimits.h."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +81,12 @@ def tracing() -> ModuleType:
 def raise_file_limit() -> None:
     """Let the process open as many files as the kernel allows it; many systems start at 1,024, which connections use up."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == hard:
-        return
-    with contextlib.suppress(OSError, ValueError):  # some kernels refuse an unlimited hard limit
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    for limit in (hard, _OPEN_MAX):
+        if soft == limit or limit == _OPEN_MAX < soft:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+            return
 
 
 def process_metrics() -> Metrics:
@@ -230,6 +234,7 @@ async def operate(
             certificates=settings.metrics_certificates,
             health=settings.health,
             debug=settings.debug,
+            debug_ui=settings.debug_ui,
             limits=settings.listeners,
         ),
         client=lambda: manager.client,

@@ -101,6 +101,8 @@ class Settings(BaseSettings):
     """Where /healthz and /readyz are served. controller-runtime's port."""
     debug: Address = "127.0.0.1:8082"
     """Where /debug is served; 0: nowhere. Whatever the address is, only the peers 127.0.0.1 and ::1 are served: use a port-forward."""
+    debug_ui: bool = False
+    """Serve pages for a browser at /debug/ui too: controllers, objects that are not ready, the timeline of an object."""
 
     listeners: Limits = Limits()
     """Connections and timeouts of each of these listeners. Equal addresses share one listener, and its limit of connections."""

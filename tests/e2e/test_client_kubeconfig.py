@@ -153,6 +153,7 @@ async def test_an_answer_that_is_none_is_named_and_not_shown(
     assert "s3cret" not in str(caught.value)
 
 
+@pytest.mark.linux
 async def test_hanging_plugin_is_killed_with_all_its_child_processes(configure: Configure, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did not come within 1 s"):
         await load(configure(token="t", sleep=1), timeout=1.0)

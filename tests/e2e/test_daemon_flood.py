@@ -90,6 +90,7 @@ async def seconds_for(address: tuple[str, int], path: str) -> float:
 
 
 @pytest.mark.usefixtures("_enough_files")
+@pytest.mark.linux
 async def test_healthz_answers_within_a_second_under_2000_half_open_connections(tmp_path: Path) -> None:
     with daemon(tmp_path) as (pid, log), ExitStack() as flood:
         told = await serving(log)

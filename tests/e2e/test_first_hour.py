@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -71,6 +72,7 @@ def test_the_demo_shows_the_samples_of_a_project_until_they_are_ready(project: P
     assert "shop/first               Ready=False PodsNotReady: 0 of 2 pods are ready" in output
     assert "cart/first               Ready=True PodsReady: 2 of 2 pods are ready" in output
     assert "All samples are ready." in output
+    assert re.search(r"^  page +http://127\.0\.0\.1:\d+/debug/ui$", output, re.MULTILINE)
 
 
 def test_a_demo_whose_samples_do_not_become_ready_fails_with_the_log(project: Path, tmp_path: Path) -> None:
@@ -83,6 +85,27 @@ def test_a_demo_whose_samples_do_not_become_ready_fails_with_the_log(project: Pa
     assert done.returncode == 1
     assert "Ready=False ReconcileFailed" in done.stdout
     assert "not all samples are ready after 3 s. The log of shop-operator ends:" in done.stderr
+
+
+@pytest.mark.linux
+def test_a_new_user_of_the_walk_has_only_its_own_folder(tmp_path: Path) -> None:
+    home = tmp_path / "Jörg Müller"
+    (home / "work").mkdir(parents=True)
+    variables = first_hour.environment_of(home, "/nonexistent")
+    inside = first_hour.bare(home)
+    if subprocess.run([*inside, "sh", "-c", ":"], check=False, capture_output=True).returncode:
+        pytest.skip("a root of its own takes root and the right to mount")
+    checks = (
+        f'test "$(id -u)-$(id -g)-$(umask)" = {first_hour.USER}-{first_hour.USER}-0077',
+        'test -z "${LANG-}${LC_ALL-}"',
+        'python3 -c "import ssl, venv, ensurepip"',
+        "for folder in / /etc /usr/bin /lib; do if touch $folder/new; then exit 1; fi; done",
+        'touch here "$HOME/here" /tmp/here',
+        f"test ! -e {ROOT}",
+        "for program in git gcc pip konverge; do if command -v $program; then exit 1; fi; done",
+    )
+    steps = [first_hour.Step("", line) for line in checks]
+    assert [timed.step for timed in first_hour.run(steps, home / "work", variables, inside, "/opt/git")] == steps
 
 
 @pytest.mark.timeout(900)

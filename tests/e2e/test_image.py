@@ -207,6 +207,7 @@ def state(folder: Path) -> dict[str, tuple[int, int]]:
     return {str(path): (found.st_mtime_ns, found.st_size) for path in folder.rglob("*") for found in [path.lstat()]}
 
 
+@pytest.mark.linux
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_documented_steps_end_in_a_ready_daemon_that_writes_no_file(image: Path, tmp_path: Path) -> None:
@@ -328,6 +329,7 @@ def last_stage(image: Path, tmp_path: Path) -> LastStage:
     return stage
 
 
+@pytest.mark.linux
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_last_stage_runs_as_its_user_on_a_read_only_root(

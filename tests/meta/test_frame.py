@@ -21,6 +21,7 @@ VERBS = {
     "mutants",
     "demo",
     "flakes",
+    "pythons",
     "test",
     "lab",
     "test-unit",

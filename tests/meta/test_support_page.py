@@ -3,14 +3,47 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pythons
 import yaml
 
 from konverge_testing.binaries import KUBERNETES_VERSION
 
 if TYPE_CHECKING:
     from tests.meta.conftest import Tree
+
+
+LINUX = re.compile(r"""["']/proc/?|"unshare\b""")
+"""Files and programs of Linux in a test."""
+
+
+def test_the_classifiers_of_both_distributions_are_what_ci_runs(tree: Tree) -> None:
+    own, kit = (
+        tomllib.loads((tree.root / path).read_text())["project"]
+        for path in ("pyproject.toml", "testkit/pyproject.toml")
+    )
+    versions, systems = (
+        [[line for line in each["classifiers"] if line.startswith(prefix)] for each in (own, kit)]
+        for prefix in ("Programming Language", "Operating System")
+    )
+    assert versions[0] == versions[1]
+    assert own["requires-python"] == kit["requires-python"]
+    assert systems == [["Operating System :: POSIX :: Linux"]] * 2, "CI runs on Linux"
+    workflow = (tree.root / "cmd/konverged/scaffold/templates/project/github.yaml.in").read_text()
+    numbers = [line.rpartition(" ")[2] for line in versions[0]]
+    assert f'python: ["{numbers[0]}", "{numbers[-1]}"]' in workflow
+    assert pythons.supported(tree.root) == numbers
+
+
+def test_files_of_tests_that_need_linux_mark_these_tests(tree: Tree) -> None:
+    tests = [path for folder in ("tests", "testkit/tests") for path in (tree.root / folder).rglob("test_*.py")]
+    texts = {path: path.read_text() for path in tests if path != Path(__file__)}
+    need = {path for path, text in texts.items() if LINUX.search(text)}
+    assert need, "the pattern matches no test"
+    assert {str(path) for path in need if "mark.linux" not in texts[path]} == set()
 
 
 def test_the_support_page_has_the_declared_and_tested_versions(tree: Tree) -> None:

@@ -2,7 +2,7 @@
 
     /debug                                            index
     /debug/controllers, /queues, /informers, /tasks, /overview, /explain?kind=&namespace=&name=       JSON
-    /debug/ui, /debug/ui/object?kind=&namespace=&name=                                                HTML; see `konverge.runtime.http.page`
+    /debug/ui, /debug/ui/object?kind=&namespace=&name=                   HTML, if switched on; see `konverge.runtime.http.page`
 
 Guarantees: every page only reads. An exception of the source fails one response, and not the server.
 
@@ -34,8 +34,12 @@ from konverge.words import LogKey
 __all__ = ["DebugPages", "DebugSource"]
 
 _HEADERS = {"Content-Security-Policy": page.POLICY, "Referrer-Policy": "no-referrer"}
-_OWN = ("explain", "overview", "tasks", "ui")
-"""The pages that are not of `DebugSource.debug`."""
+_OWN = ("explain", "overview", "tasks")
+"""The pages that are not of `DebugSource.debug`; "ui" is a further page if it is switched on."""
+_UI_IS_OFF = (
+    "/debug/ui is off by default. Switch it on with the setting debug_ui: KONVERGE_DEBUG_UI=true in the environment, --set debug_ui=true "
+    "on the command line, or settings.debug_ui: true in the values of the chart\n"
+)
 
 
 class DebugSource(Protocol):
@@ -61,10 +65,11 @@ def _html(text: str, status: int = 200) -> web.Response:
 
 
 class DebugPages:
-    """The handlers of the pages of one source."""
+    """The handlers of the pages of one source; without `ui` the HTML pages respond 404, with a text that names the setting."""
 
-    def __init__(self, source: DebugSource) -> None:
+    def __init__(self, source: DebugSource, *, ui: bool) -> None:
         self._source = source
+        self._own = (*_OWN, "ui") if ui else _OWN
         self._log = get_logger("konverge.runtime")
 
     def add_to(self, router: web.UrlDispatcher) -> None:
@@ -75,8 +80,8 @@ class DebugPages:
             ("/debug/tasks", self._tasks),
             ("/debug/explain", _of_object(self._explain)),
             ("/debug/overview", self._overview),
-            ("/debug/ui", self._ui),
-            ("/debug/ui/object", _of_object(self._object)),
+            ("/debug/ui", self._switched(self._ui)),
+            ("/debug/ui/object", self._switched(_of_object(self._object))),
             ("/debug/{page}", self._page),
         ):
             router.add_get(path, self._guarded(handler))
@@ -101,14 +106,18 @@ class DebugPages:
 
         return guarded
 
+    def _switched(self, handler: Handler) -> Handler:
+        return handler if "ui" in self._own else _ui_is_off
+
     async def _index(self, _request: web.Request) -> web.Response:
-        pages = sorted({*self._source.debug(), "overview", "tasks", "ui", "explain?kind=&namespace=&name="})
+        queries = {"explain": "explain?kind=&namespace=&name="}
+        pages = sorted({*self._source.debug(), *(queries.get(name, name) for name in self._own)})
         return _json({"paths": [f"/debug/{path}" for path in pages]})
 
     async def _page(self, request: web.Request) -> web.Response:
         pages, path = self._source.debug(), request.match_info["page"]
         if path not in pages:
-            known = ", ".join(sorted({*pages, *_OWN}))
+            known = ", ".join(sorted({*pages, *self._own}))
             return web.Response(text=f"/debug has no page {path!r}; there are: {known}\n", status=404)
         return _json(pages[path]())
 
@@ -129,6 +138,10 @@ class DebugPages:
         explanations = self._source.explain(kind, namespace, name)
         text = page.object_page(kind, namespace, name, explanations, wall_clock())
         return _html(text, status=200 if explanations else 404)
+
+
+async def _ui_is_off(_request: web.Request) -> web.Response:
+    return web.Response(text=_UI_IS_OFF, status=404)
 
 
 def _of_object(respond: Callable[[str, str, str], web.Response]) -> Handler:

@@ -59,6 +59,8 @@ class ServerSettings:
     """The address of /healthz and /readyz; controller-runtime's."""
     debug: str = "127.0.0.1:8082"
     """The address of /debug. Whatever the address is, only the peers 127.0.0.1 and ::1 are served."""
+    debug_ui: bool = False
+    """Serve the pages for a browser, /debug/ui, beside the JSON of /debug and to the same peers only."""
     thread_bytes: int = 256 * 1024
     """An exposition whose last size was above this is written in a thread; below, the thread costs more than it saves."""
     scrapes: int = 4
@@ -172,7 +174,7 @@ class ProbeServer:
             if part in parts:
                 add(site.router)
         if "debug" in parts and self._debug is not None:
-            DebugPages(self._debug).add_to(site.router)
+            DebugPages(self._debug, ui=self._settings.debug_ui).add_to(site.router)
         self._sites.append(site)
         await site.start()
         self._addresses.update(dict.fromkeys(sorted(parts), site.url))

@@ -248,7 +248,7 @@ def _settings(**more: Any) -> DaemonSettings:
 
 
 def _operator(address: str) -> engine.Operator:
-    settings = _settings(metrics=address, health=address, debug=address)
+    settings = _settings(metrics=address, health=address, debug=address, debug_ui=True)
     return engine.Operator(name=NAME, build=None, settings=settings)
 
 

@@ -66,7 +66,7 @@ def prepared(target: str, paths: Sequence[Path], port: int) -> Script:
     address = f"127.0.0.1:{port}"
     served = f"127.0.0.1:{_free_port()}"
     reached = WebhookSettings(address=served, url=f"https://{served}", secret=f"{HOME}/{name}-webhooks")
-    settings = Settings(metrics=address, health=address, debug=address, webhooks=reached)
+    settings = Settings(metrics=address, health=address, debug=address, debug_ui=True, webhooks=reached)
     samples = [document for path in paths for document in _documents(path)]
     return Script(
         operator=Operator(name=name, build=build, settings=settings),
@@ -205,4 +205,7 @@ def _print_result(stage: Stage, script: Script, debug: str, samples: Sequence[_S
         if waits:
             place = f" -n {namespace}" if namespace else ""
             click.echo(f"  konverge explain {what.kind.lower()}/{name}{place} --url {debug}")
-    click.echo(f"\n  {'debug':<10} {debug}/debug\n  {'log':<10} {log_of(stage)}\n")
+    click.echo()
+    for title, place in (("page", f"{debug}/debug/ui"), ("debug", f"{debug}/debug"), ("log", str(log_of(stage)))):
+        click.echo(f"  {title:<10} {place}")
+    click.echo()

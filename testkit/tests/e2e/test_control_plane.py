@@ -19,7 +19,7 @@ import pytest
 from konverge_testing import ControlPlane, ControlPlaneConfig, ControlPlaneError
 from konverge_testing.binaries import APISERVER, CONTROLLER_MANAGER, ETCD
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.linux, pytest.mark.timeout(120)]
 
 CHILD = """
 import asyncio, sys

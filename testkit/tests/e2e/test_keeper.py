@@ -17,6 +17,7 @@ from konverge_testing.failures import ControlPlaneError
 from konverge_testing.processes import KeeperClient
 from konverge_testing.scratch import claim
 
+pytestmark = pytest.mark.linux
 SLEEPER = ["/bin/sleep", "600"]
 
 PARENT = """
@@ -146,7 +147,6 @@ def test_nothing_is_left_when_the_parent_is_killed(parent: tuple[subprocess.Pope
     assert removed(directory)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's")
 def test_programs_die_with_a_killed_keeper_whose_directory_is_swept_later(
     parent: tuple[subprocess.Popen[str], Path, int, int], root: Path
 ) -> None:

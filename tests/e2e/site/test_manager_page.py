@@ -48,7 +48,7 @@ async def serve(stop: Callable[[asyncio.Event], None], serving: Callable[[str], 
     """Run an operator with lamps over an API server in memory until its event is set."""
     ended, settled = asyncio.Event(), asyncio.Event()
     stop(ended)
-    settings = Settings(metrics="0", health="0", debug="127.0.0.1:0")
+    settings = Settings(metrics="0", health="0", debug="127.0.0.1:0", debug_ui=True)
     addresses: dict[str, str] = {}
 
     def build(manager: kv.Manager) -> None:

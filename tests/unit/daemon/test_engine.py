@@ -118,6 +118,23 @@ def test_a_process_may_open_as_many_files_as_the_kernel_allows() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.parametrize(("soft", "expected"), [(256, 10_240), (20_000, 20_000)])
+def test_a_kernel_that_refuses_its_hard_limit_gets_the_limit_of_macos(
+    soft: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = [soft, resource.RLIM_INFINITY]
+
+    def refuse_infinity(_which: int, wanted: tuple[int, int]) -> None:
+        if wanted[0] == resource.RLIM_INFINITY:
+            raise ValueError("current limit exceeds maximum limit")
+        limits[:] = wanted
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: tuple(limits))
+    monkeypatch.setattr(resource, "setrlimit", refuse_infinity)
+    raise_file_limit()
+    assert limits == [expected, resource.RLIM_INFINITY]
+
+
 def test_settings_reach_the_manager() -> None:
     found = manager_settings(Settings(namespace="web", drain=3, strict=True, stall=0.5))
     assert (found.namespace, found.drain, found.strict, found.stall_seconds) == ("web", 3, True, 0.5)

@@ -214,10 +214,12 @@ def test_odd_conditions_are_ignored(conditions: Any) -> None:
 # --- a manager at work --------------------------------------------------------------------------------------------------------
 
 
-async def fetch(manager: kv.Manager, path: str, remote: str = "127.0.0.1", host: str = "localhost") -> web.Response:
+async def fetch(
+    manager: kv.Manager, path: str, remote: str = "127.0.0.1", host: str = "localhost", ui: bool = True
+) -> web.Response:
     """Return the response of the page at a path."""
     router = web.UrlDispatcher()
-    DebugPages(manager).add_to(router)
+    DebugPages(manager, ui=ui).add_to(router)
     request = make_mocked_request("GET", path, headers={"Host": host}).clone(remote=remote)
     response = await (await router.resolve(request)).handler(request)
     assert isinstance(response, web.Response)
@@ -276,6 +278,24 @@ async def test_the_page_serves_loopback_and_escapes_its_query(
     assert response.status == status
     if response.content_type == "text/html":
         assert set(Reader(response.text or "").names) <= NAMES
+
+
+@pytest.mark.parametrize(
+    ("path", "remote", "status"),
+    [
+        ("/debug/ui", "127.0.0.1", 404),
+        ("/debug/ui/object?kind=widget&name=a", "127.0.0.1", 404),
+        ("/debug/ui/object", "127.0.0.1", 404),
+        ("/debug/ui", "10.0.0.1", 403),
+        ("/debug/overview", "127.0.0.1", 200),
+    ],
+)
+async def test_a_page_that_is_off_names_the_setting(lab: Lab, path: str, remote: str, status: int) -> None:
+    await lab.start(lambda manager: manager.add(kv.Controller.of(Widget).reconciled_by(By(by_mode))))
+    response = await fetch(lab.manager, path, remote, ui=False)
+    assert response.status == status
+    if status == 404:
+        assert {"debug_ui=true", "KONVERGE_DEBUG_UI=true", "settings.debug_ui:"} <= set((response.text or "").split())
 
 
 async def test_the_content_of_secrets_and_specs_is_not_shown(lab: Lab) -> None:

@@ -336,7 +336,8 @@ def test_probes_answer_in_json_if_the_client_asks_for_it(world: World, path: str
 # --- debug --------------------------------------------------------------------------------------------------------------------
 
 
-def test_debug_lists_its_pages_and_shows_them(world: World) -> None:
+@pytest.mark.parametrize("ui", [["ui"], []], ids=["with ui", "without ui"])
+def test_debug_lists_its_pages_and_shows_them(world: World, ui: list[str]) -> None:
     async def use(server: ProbeServer) -> None:
         base = server.addresses["debug"]
         for path in ("/debug", "/debug/"):
@@ -347,7 +348,7 @@ def test_debug_lists_its_pages_and_shows_them(world: World) -> None:
                     "/debug/overview",
                     "/debug/queues",
                     "/debug/tasks",
-                    "/debug/ui",
+                    *(f"/debug/{name}" for name in ui),
                 ]
             }
         assert (await fetch(base + "/debug/queues")).json() == {"backup": {"ready": 2, "at": "2030-01-01T00:00:00Z"}}
@@ -355,10 +356,11 @@ def test_debug_lists_its_pages_and_shows_them(world: World) -> None:
         missing = await fetch(base + "/debug/nothing")
         assert (missing.status, missing.text) == (
             404,
-            "/debug has no page 'nothing'; there are: broken, explain, overview, queues, tasks, ui\n",
+            f"/debug has no page 'nothing'; there are: {', '.join(['broken', 'explain', 'overview', 'queues', 'tasks', *ui])}\n",
         )
+        assert (await fetch(base + "/debug/ui")).text.startswith("/debug/ui is off by default. ") is not bool(ui)
 
-    with_server(world.server(), use)
+    with_server(world.server(debug_ui=bool(ui)), use)
 
 
 def test_a_debug_page_that_raises_is_a_500_and_a_log_line(world: World, logs: list[Any]) -> None:
@@ -424,7 +426,7 @@ def _own_address() -> str | None:
 
 
 @pytest.mark.parametrize("health", [":0", "0"], ids=["beside health", "address of its own"])
-@pytest.mark.parametrize("peer", ["own address", "127.0.0.2"])
+@pytest.mark.parametrize("peer", ["own address", pytest.param("127.0.0.2", marks=pytest.mark.linux)])
 def test_debug_serves_no_other_peer_whatever_its_address_is(world: World, health: str, peer: str) -> None:
     source = _own_address() if peer == "own address" else peer
     if source is None:

@@ -166,7 +166,7 @@ def test_a_run_with_threads_is_not_copied_and_its_plans_run_alone() -> None:
     assert told == {0: early.name} | {place: ("alone", PLANS[place - 1].name) for place in (1, 2, 3)}
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="descriptors are not listed here")
+@pytest.mark.linux
 def test_descriptors_do_not_pile_up_from_copy_to_copy() -> None:
     counts = together(lambda _: len(list(Path("/proc/self/fd").iterdir())), plans=PLANS[:12])
     assert max(counts.values()) - min(counts.values()) <= 1

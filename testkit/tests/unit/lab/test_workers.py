@@ -96,7 +96,7 @@ def test_closing_the_iterator_ends_the_workers_and_their_forks() -> None:
     assert multiprocessing.active_children() == []
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="descriptors are not listed here")
+@pytest.mark.linux
 def test_no_descriptor_and_no_process_is_left_behind() -> None:
     list(spread(each(lambda place: place), singles(2), 2, always))
     gc.collect()
