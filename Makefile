@@ -118,6 +118,7 @@ lint: venv ## Check style, formatting, types, floors, language, and that generat
 	$(BIN)/python -m konverge.reconcilers.apps.operations.engines.generate --check
 	$(BIN)/python -m konverge.crds.generate --check
 	$(BIN)/python tools/readme.py --check
+	PYTHONPATH=tools $(BIN)/python -m release.copies --check
 	$(BIN)/python tools/chart_files.py --check
 	$(BIN)/python tools/render_deploy.py --check
 	$(BIN)/python tools/prose.py --check
@@ -135,6 +136,7 @@ generate: readme ## Write what is generated anew: CRD manifests, the chart's fil
 	$(BIN)/python -m konverge.crds.generate
 	$(BIN)/python tools/openapi.py
 	$(BIN)/python tools/protos.py
+	PYTHONPATH=tools $(BIN)/python -m release.copies
 	$(BIN)/python tools/chart_files.py
 	$(BIN)/python tools/render_deploy.py
 
