@@ -184,6 +184,14 @@ dist: venv ## Build the sdist, the wheel from the sdist, and the SBOM and licenc
 	@.ci/dist dist
 	@$(BIN)/python tools/sbom.py dist
 
+.PHONY: release
+release: venv ## Make a release up to the push: a commit, a tag, and all files in build/release; VERSION=x.y.z (docs/maintaining.md)
+	@PYTHONPATH=tools $(BIN)/python -m release "$(VERSION)"
+
+.PHONY: release-files
+release-files: venv ## Build the files of the tag at HEAD into build/release: packages, chart, SBOM, checksums, provenance
+	@PYTHONPATH=tools $(BIN)/python -m release.files
+
 .PHONY: lock
 lock: venv ## Resolve the versions in constraints.txt anew, and the image's lock with hashes
 	@.ci/lock

@@ -1,8 +1,8 @@
 """`--version`: the version of konverge with its commit and its build.
 
-The sources, the first that names a commit counts: the variables of an image, which the build arguments of deploy/Containerfile set; the
-module `built`, which a release writes into its packages; direct_url.json (PEP 610), in which pip records an installation from a repository.
-An editable installation without them is printed as a source tree, whose commit nothing records.
+The first source with a commit counts: the variables of an image, set by the build arguments of deploy/Containerfile; the module `built`,
+written by a release into its packages; direct_url.json (PEP 610), written by pip for an installation from a repository. An editable
+installation without a commit is printed as a source tree.
 """
 
 from __future__ import annotations

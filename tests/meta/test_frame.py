@@ -36,6 +36,8 @@ VERBS = {
     "record",
     "bench",
     "dist",
+    "release",
+    "release-files",
     "lock",
     "clean",
 }
