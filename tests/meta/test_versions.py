@@ -13,6 +13,8 @@ import render_deploy
 import yaml
 from release import copies, versions
 
+from konverge.charts import OperatorChart, chart_files, own_chart
+
 if TYPE_CHECKING:
     from tests.meta.conftest import Tree
 
@@ -73,6 +75,25 @@ def test_the_chart_names_the_published_image(stamped: Path) -> None:
     assert (chart["home"], chart["sources"]) == ("https://forge.example.com/a/k", ["https://forge.example.com/a/k"])
     image = yaml.safe_load((stamped / "charts/konverge/values.yaml").read_text())["image"]
     assert (image["registry"], image["repository"], image["tag"]) == ("registry.example.com/a", "konverge", "")
+
+
+def test_the_chart_of_another_operator_names_no_address_of_konverge(stamped: Path) -> None:
+    """By the generator of `konverge chart`, with the pieces of a konverge that has addresses."""
+    other = OperatorChart(
+        name="other",
+        version="1.0.0",
+        app_version="1.0.0",
+        description="Another operator",
+        manager="other",
+        parts=(),
+        settings={"type": "object"},
+        arguments=("run", "other:build"),
+    )
+    changed = (copies.CHART, "charts/konverge/values.yaml")
+    pieces = own_chart() | {name.removeprefix("charts/konverge/"): (stamped / name).read_text() for name in changed}
+    assert any("registry.example.com/a" in text for text in pieces.values())
+    named = [name for name, text in chart_files(other, pieces).items() if "example.com/a" in text]
+    assert named == []
 
 
 def test_manifests_are_those_that_helm_would_render(stamped: Path) -> None:
