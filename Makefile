@@ -122,6 +122,7 @@ lint: venv ## Check style, formatting, types, floors, language, and that generat
 	$(BIN)/python -m konverge.reconcilers.apps.operations.engines.generate --check
 	$(BIN)/python -m konverge.crds.generate --check
 	$(BIN)/python tools/readme.py --check
+	PYTHONPATH=tools $(BIN)/python -m release.copies --check
 	$(BIN)/python tools/chart_files.py --check
 	$(BIN)/python tools/render_deploy.py --check
 	$(BIN)/python tools/prose.py --check
@@ -139,6 +140,7 @@ generate: readme ## Write what is generated anew: CRD manifests, the chart's fil
 	$(BIN)/python -m konverge.crds.generate
 	$(BIN)/python tools/openapi.py
 	$(BIN)/python tools/protos.py
+	PYTHONPATH=tools $(BIN)/python -m release.copies
 	$(BIN)/python tools/chart_files.py
 	$(BIN)/python tools/render_deploy.py
 
@@ -185,6 +187,14 @@ record: venv ## Ask a real kube-apiserver again what tests compare with; one rec
 dist: venv ## Build the sdist, the wheel from the sdist, and the SBOM and licences of the image into dist/
 	@.ci/dist dist
 	@$(BIN)/python tools/sbom.py dist
+
+.PHONY: release
+release: venv ## Make a release up to the push: a commit, a tag, and all files in build/release; VERSION=x.y.z (docs/maintaining.md)
+	@PYTHONPATH=tools $(BIN)/python -m release "$(VERSION)"
+
+.PHONY: release-files
+release-files: venv ## Build the files of the tag at HEAD into build/release: packages, chart, SBOM, checksums, provenance
+	@PYTHONPATH=tools $(BIN)/python -m release.files
 
 .PHONY: lock
 lock: venv ## Resolve the versions in constraints.txt anew, and the image's lock with hashes

@@ -22,6 +22,8 @@ _OF_FAMILIES = re.compile(
     r"^ *\{\{- /\* families \*/\}\}\n.*?^ *\{\{- /\* end of families \*/\}\}\n", re.MULTILINE | re.DOTALL
 )
 """Text between two comments that the chart of an operator without families leaves out."""
+_HOME = re.compile(r"^(?:home|sources): .*\n", re.MULTILINE)
+"""Addresses of konverge itself."""
 _OF_REPOSITORY = re.compile(r"^(?:#| *runbook_url: docs/).*\n", re.MULTILINE)
 """Lines of alerts that name files of konverge's repository."""
 _CASES = "values/"
@@ -99,11 +101,12 @@ def daemon_files(chart: OperatorChart, pieces: dict[str, str]) -> dict[str, str]
     return {**pieces, **generated_files(chart, pieces)}
 
 
-def chart_files(chart: OperatorChart) -> dict[str, str]:
-    """Return the files of the chart of an operator without families."""
-    pieces = own_chart()
+def chart_files(chart: OperatorChart, pieces: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the files of the chart of an operator without families, from the files in the package."""
+    pieces = own_chart() if pieces is None else pieces
     values = without(pieces["values.yaml"], "families")
     values = with_value(values, "image.repository", chart.name)
+    values = with_value(values, "image.registry", "")
     values = with_value(values, "args", list(chart.arguments))
     if any(part.has_webhooks for part in chart.parts):
         values = with_value(values, "webhooks.enabled", True)
@@ -134,4 +137,4 @@ def _chart_yaml(chart: OperatorChart, text: str) -> str:
         ("appVersion", chart.app_version),
     ):
         text = with_value(text, key, value)
-    return without(text, "keywords")
+    return _HOME.sub("", without(text, "keywords"))

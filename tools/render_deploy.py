@@ -76,11 +76,15 @@ def digests(names: list[str], read: Callable[[str], bytes]) -> str:
     return "".join(f"{hashlib.sha256(read(name)).hexdigest()}  {name}\n" for name in names)
 
 
+def present_digests(root: Path = ROOT) -> str:
+    """Return the digests of the chart and of the manifests as they are now."""
+    manifests = {path.relative_to(root).as_posix() for path in (root / "deploy").glob("*.yaml")} - BY_HAND
+    return digests([*inputs(root), *sorted({*manifests, COMPONENTS})], lambda name: (root / name).read_bytes())
+
+
 def is_fresh(root: Path = ROOT) -> bool:
     """Return whether chart and manifests are unchanged since the last rendering; this needs no helm."""
-    manifests = {path.relative_to(root).as_posix() for path in (root / "deploy").glob("*.yaml")} - BY_HAND
-    now = digests([*inputs(root), *sorted({*manifests, COMPONENTS})], lambda name: (root / name).read_bytes())
-    return (root / DIGESTS).read_text() == now
+    return (root / DIGESTS).read_text() == present_digests(root)
 
 
 def components(rendered: str) -> str:

@@ -1,7 +1,8 @@
 """`--version`: the version of konverge with its commit and its build.
 
-An image has commit and build in variables, which the build arguments of deploy/Containerfile set. pip records the commit of an installation
-from a repository in direct_url.json (PEP 610). Without either the version has no commit.
+The first source with a commit counts: the variables of an image, set by the build arguments of deploy/Containerfile; the module `built`,
+written by a release into its packages; direct_url.json (PEP 610), written by pip for an installation from a repository. An editable
+installation without a commit is printed as a source tree.
 """
 
 from __future__ import annotations
@@ -18,16 +19,21 @@ COMMIT_VARIABLE: Final = "KONVERGE_COMMIT"
 BUILD_VARIABLE: Final = "KONVERGE_BUILD"
 
 
-def version_text(version: str, environ: Mapping[str, str], direct_url: str | None) -> str:
-    """Return the line that `--version` prints, from the environment and the content of direct_url.json.
+def version_text(version: str, environ: Mapping[str, str], direct_url: str | None, built: tuple[str, str]) -> str:
+    """Return the line that `--version` prints, from the environment, direct_url.json, and the commit and build of the package.
 
-    >>> version_text("1.2.0", {"KONVERGE_COMMIT": "5fcec85b", "KONVERGE_BUILD": "2026-11-28"}, None)
+    >>> version_text("1.2.0", {"KONVERGE_COMMIT": "5fcec85b", "KONVERGE_BUILD": "2026-11-28"}, None, ("", ""))
     'konverge 1.2.0 (commit 5fcec85b, build 2026-11-28)'
     """
-    recorded = json.loads(direct_url or "{}").get("vcs_info", {}).get("commit_id")
-    facts = {"commit": environ.get(COMMIT_VARIABLE) or recorded, "build": environ.get(BUILD_VARIABLE)}
-    known = ", ".join(f"{name} {fact}" for name, fact in facts.items() if fact)
-    return f"konverge {version} ({known})" if known else f"konverge {version}"
+    recorded = json.loads(direct_url or "{}")
+    commit, build = environ.get(COMMIT_VARIABLE), environ.get(BUILD_VARIABLE)
+    if not commit:
+        commit, build = built[0] or recorded.get("vcs_info", {}).get("commit_id"), build or built[1]
+    facts = {"commit": commit, "build": build}
+    known = [f"{name} {fact}" for name, fact in facts.items() if fact]
+    if not commit and recorded.get("dir_info", {}).get("editable"):
+        known.insert(0, "source tree")
+    return f"konverge {version} ({', '.join(known)})" if known else f"konverge {version}"
 
 
 def _print(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -36,8 +42,10 @@ def _print(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> Non
     import os
     from importlib.metadata import distribution
 
+    from konverge.daemon.built import BUILD, COMMIT
+
     found = distribution("konverge")
-    click.echo(version_text(found.version, os.environ, found.read_text("direct_url.json")))
+    click.echo(version_text(found.version, os.environ, found.read_text("direct_url.json"), (COMMIT, BUILD)))
     ctx.exit()
 
 

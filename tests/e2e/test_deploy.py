@@ -19,6 +19,7 @@ from audit import audited, rights_of, until_audited
 from family_uses import UNUSED, change_source_and_values, install_and_remove, share_a_pool, shop
 from operators import Operator
 from patience import PATIENCE
+from release.copies import facts_of
 
 from konverge.client import Client, ClientConfig
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
@@ -105,8 +106,9 @@ def test_the_kustomization_names_every_manifest() -> None:
     assert set(kustomization["resources"]) == {path.name for path in DEPLOY.glob("*.yaml")} - {"kustomization.yaml"}
     found = [document["kind"] for name in kustomization["resources"] for document in documents(name)]
     assert tuple(found) == DOCUMENTS
-    assert container()["image"] == f"konverge:{version()}"
-    assert kustomization["images"] == [{"name": "konverge", "newName": "konverge", "newTag": version()}]
+    image = facts_of(ROOT).image
+    assert container()["image"] == f"{image}:{version()}"
+    assert kustomization["images"] == [{"name": image, "newName": image, "newTag": version()}]
 
 
 def test_the_probes_ask_where_the_daemon_answers() -> None:

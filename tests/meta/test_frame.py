@@ -37,6 +37,8 @@ VERBS = {
     "record",
     "bench",
     "dist",
+    "release",
+    "release-files",
     "lock",
     "clean",
 }

@@ -51,6 +51,11 @@ def test_the_support_page_has_the_declared_and_tested_versions(tree: Tree) -> No
     rows = dict(re.findall(r"^\| (\w+)[^|]*\| ([^|]+) \|", page, re.MULTILINE))
     project = tree.project["project"]
     pythons = [line.rpartition(" ")[2] for line in project["classifiers"] if re.search(r":: 3\.\d+$", line)]
+    kit = tree.kit_project["project"]
+    assert [line for line in kit["classifiers"] if "Python ::" in line] == [
+        f"Programming Language :: Python :: {python}" for python in pythons
+    ]
+    assert kit["requires-python"] == project["requires-python"]
     lowest = project["requires-python"].removeprefix(">=")
     assert rows["Python"] == f"{lowest} to {pythons[-1]}"
     newer = re.search(r"TESTED=\((.*?)\)", (tree.root / ".ci/test-newest").read_text())

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DOCUMENTS", "SOURCES", "page_of", "rewritten", "shown", "targets"]
+__all__ = ["DOCUMENTS", "SOURCES", "page_of", "relinked", "rewritten", "shown", "targets"]
 
 DOCUMENTS: Final[Mapping[str, str]] = {
     "README.md": "index.md",
@@ -81,18 +81,22 @@ def targets(path: str, text: str) -> set[str]:
     return {target for target in matches if target is not None}
 
 
-def rewritten(path: str, text: str, root: Path) -> str:
-    """Return the text of the document at a path with each link replaced by the link between the pages."""
-    here = posixpath.dirname(page_of(path, root))
+def relinked(path: str, text: str, address: Callable[[str], str]) -> str:
+    """Return the text of the document at a path with each link to a file or folder of the repository replaced by its address."""
 
     def link(match: re.Match[str]) -> str:
         target = _resolved(path, match["target"])
-        if target is None:
-            return match[0]
-        page = posixpath.relpath(page_of(target, root), here or ".")
-        return f"{match['open']}{page}{match['anchor'] or ''}{match['close']}"
+        return (
+            match[0] if target is None else f"{match['open']}{address(target)}{match['anchor'] or ''}{match['close']}"
+        )
 
     return "".join(_LINK.sub(link, line) if open_ else line for line, open_ in _parts(text))
+
+
+def rewritten(path: str, text: str, root: Path) -> str:
+    """Return the text of the document at a path with each link replaced by the link between the pages."""
+    here = posixpath.dirname(page_of(path, root)) or "."
+    return relinked(path, text, lambda target: posixpath.relpath(page_of(target, root), here))
 
 
 def shown(path: str, root: Path) -> str:

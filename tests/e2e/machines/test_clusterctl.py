@@ -17,6 +17,9 @@ from konverge.crds import crd
 from konverge_testing import ControlPlane, Lab
 from konverge_testing.failures import BinariesMissing
 
+VALUES = Path(__file__).parents[3] / "deploy/cluster-api/values.yaml"
+IMAGE = yaml.safe_load(VALUES.read_text())["image"]["repository"]
+
 
 @pytest.fixture(scope="session")
 def program() -> Path:
@@ -66,7 +69,7 @@ async def test_it_describes_the_provider_with_its_variables_and_its_image(cluste
     text = await clusterctl.generate("--describe")
     for name in ("NSTANCE_CLUSTER_ID", "NSTANCE_TENANT", "NSTANCE_WATCH_FILTER"):
         assert f"- {name}\n" in text
-    assert f"- registry.example.com/konverge:{version('konverge')}\n" in text
+    assert f"- {IMAGE}:{version('konverge')}\n" in text
 
 
 async def test_another_namespace_and_another_registry_are_put_everywhere(clusterctl: Clusterctl) -> None:

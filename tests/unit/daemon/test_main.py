@@ -103,20 +103,29 @@ FROM_GIT = '{"url": "https://git.example.com/konverge", "vcs_info": {"vcs": "git
 EDITABLE = '{"url": "file:///src", "dir_info": {"editable": true}}'
 
 
+IMAGE = {"KONVERGE_COMMIT": "cd34", "KONVERGE_BUILD": "7"}
+PACKAGE = ("ef56", "2030-01-01")
+
+
 @pytest.mark.parametrize(
-    ("environ", "direct_url", "text"),
+    ("environ", "direct_url", "built", "text"),
     [
-        ({}, None, "konverge 1.0"),
-        ({}, EDITABLE, "konverge 1.0"),
-        ({}, FROM_GIT, "konverge 1.0 (commit ab12)"),
-        ({"KONVERGE_COMMIT": "", "KONVERGE_BUILD": ""}, None, "konverge 1.0"),
-        ({"KONVERGE_COMMIT": "cd34", "KONVERGE_BUILD": "7"}, FROM_GIT, "konverge 1.0 (commit cd34, build 7)"),
+        ({}, None, ("", ""), "konverge 1.0"),
+        ({}, EDITABLE, ("", ""), "konverge 1.0 (source tree)"),
+        ({}, FROM_GIT, ("", ""), "konverge 1.0 (commit ab12)"),
+        ({}, None, PACKAGE, "konverge 1.0 (commit ef56, build 2030-01-01)"),
+        ({}, EDITABLE, PACKAGE, "konverge 1.0 (commit ef56, build 2030-01-01)"),
+        ({"KONVERGE_COMMIT": "", "KONVERGE_BUILD": ""}, None, ("", ""), "konverge 1.0"),
+        ({"KONVERGE_COMMIT": "", "KONVERGE_BUILD": "7"}, None, PACKAGE, "konverge 1.0 (commit ef56, build 7)"),
+        ({"KONVERGE_COMMIT": "cd34"}, None, PACKAGE, "konverge 1.0 (commit cd34)"),
+        (IMAGE, FROM_GIT, ("", ""), "konverge 1.0 (commit cd34, build 7)"),
+        (IMAGE, EDITABLE, PACKAGE, "konverge 1.0 (commit cd34, build 7)"),
     ],
 )
-def test_commit_and_build_are_those_of_image_or_repository(
-    environ: dict[str, str], direct_url: str | None, text: str
+def test_commit_and_build_are_of_one_source(
+    environ: dict[str, str], direct_url: str | None, built: tuple[str, str], text: str
 ) -> None:
-    assert version_text("1.0", environ, direct_url) == text
+    assert version_text("1.0", environ, direct_url, built) == text
 
 
 @pytest.mark.parametrize(
