@@ -306,6 +306,8 @@ func (o owner) same(other owner) bool {
 	return o.manager == other.manager && o.operation == other.operation && o.subresource == other.subresource && o.version == other.version
 }
 
+func (o owner) equal(other owner) bool { return o.same(other) && o.raw == other.raw }
+
 func (o owner) holding(set fields, now string) owner {
 	o.set, o.raw, o.time = set, encoded(set), now
 	return o

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -240,10 +241,10 @@ func (w *write) change(to func(old *object, before map[string]any) (map[string]a
 		if err != nil {
 			return nil, err
 		}
-		made := w.stored(old, before, after)
-		if reflect.DeepEqual(before, after) && reflect.DeepEqual(owners, old.owners) {
+		if slices.EqualFunc(owners, old.owners, owner.equal) && reflect.DeepEqual(before, after) {
 			return old, nil
 		}
+		made := w.stored(old, before, after)
 		made.owners = owners
 		if w.store.commit(w.kind, old, made, made.deleted != "" && made.metadata["finalizers"] == nil) {
 			return made, nil
@@ -307,16 +308,19 @@ func (w *write) applied(old *object, before, intent map[string]any, set fields) 
 	shape := w.kind.shape
 	after := shape.merge("", before, intent).(map[string]any)
 	mine := owner{manager: w.manager, operation: w.how, subresource: w.subresource, version: w.kind.apiVersion()}
-	var previous, others fields
 	for _, each := range old.owners {
-		if each.same(mine) {
-			previous = each.set
-		} else {
-			others = others.union(each.set)
+		if !each.same(mine) {
+			continue
 		}
-	}
-	if dropped := previous.minus(set); len(dropped) > 0 {
-		after = shape.without("", after, dropped, others.union(set)).(map[string]any)
+		if dropped := each.set.minus(set); len(dropped) > 0 {
+			kept := set
+			for _, other := range old.owners {
+				if !other.same(mine) {
+					kept = kept.union(other.set)
+				}
+			}
+			after = shape.without("", after, dropped, kept).(map[string]any)
+		}
 	}
 	lost := shape.changed("", before, after).both(set)
 	if !w.force {
