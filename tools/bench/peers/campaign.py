@@ -56,7 +56,9 @@ def options(environ: Mapping[str, str]) -> Options:
         "--server", choices=("real", "standin", "both"), default="both", help="of the sessions, those on this server"
     )
     parser.add_argument("--runs", type=int, help="runs of each contestant in each session")
-    parser.add_argument("--no-load", action="store_true", help="leave out the open loops, which take minutes in each run")
+    parser.add_argument(
+        "--no-load", action="store_true", help="leave out the open loops, which take minutes in each run"
+    )
     parser.add_argument("--repeats", type=int, default=0 if quick else 3, help="how often a disturbed run is repeated")
     parser.add_argument("--into", type=Path, help="go on with a campaign: the folder that it was kept in")
     parser.add_argument("--publish", action="store_true", help="put tables and plots into docs/guide/benchmark.md")
