@@ -143,14 +143,14 @@ def masked(value: Any) -> Any:
 
 
 async def stranger(server: Server) -> dict[str, Any]:
-    """What a server answers to a token that it does not know."""
+    """The response of a server to a token that it does not know."""
     url, wrong = f"https://{server.host}:{server.port}{ITEM}", {"Authorization": "Bearer wrong"}
     async with aiohttp.ClientSession() as session, session.get(url, headers=wrong, ssl=False) as answer:
         return {"code": answer.status, "body": await answer.json()}
 
 
 async def played(server: Server) -> dict[str, Any]:
-    """What a server answers to the script: for each step the status code, the headers that clients read, and the masked body."""
+    """The responses of a server to the script: for each step the status code, the headers that clients read, and the masked body."""
     found: dict[str, Any] = {}
     versions: dict[str, str] = {}
     async with connected(server) as cluster:

@@ -134,6 +134,7 @@ async def _rate(program: Path) -> list[Row]:
             used = machine.cpu_seconds(made.server.pids()) - used
     found = json.loads(output)
     assert found["refused"] == 0
+    print(f"stand-in: {found['applies'] / RATE_SECONDS:.0f} applies/s", flush=True)
     how = f"{CONNECTIONS} connections for {RATE_SECONDS} s from a process beside it"
     target = None if QUICK else ">= 20000"
     return [
@@ -145,7 +146,11 @@ async def _rate(program: Path) -> list[Row]:
 async def _axis(programs: Mapping[str, Path], contestant: Contestant, axis: str) -> list[Row]:
     made: list[Row] = []
     sizes = [getattr(point, axis) for point in AXES[axis]]
-    measured = [await _start(programs, contestant, point) for point in AXES[axis]]
+    measured = []
+    for point in AXES[axis]:
+        measured.append(await _start(programs, contestant, point))
+        figures = ", ".join(f"{name} {value:.4g}" for name, value in measured[-1].items())
+        print(f"{contestant.name}, {getattr(point, axis):,} {axis}: {figures}", flush=True)
     for figure, unit in FIGURES.items():
         if any(figure not in each for each in measured):
             continue

@@ -41,10 +41,10 @@ class Server(Protocol):
         """Its port."""
 
     def tls(self) -> ssl.SSLContext:
-        """What the harness needs to trust it, with its own certificate if it has one."""
+        """The trust of the harness in it, with the certificate of the harness if it has one."""
 
     def headers(self) -> Mapping[str, str]:
-        """What the harness sends to be known."""
+        """The headers that identify the harness."""
 
     def pids(self) -> list[int]:
         """Its processes."""
