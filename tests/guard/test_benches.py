@@ -1,4 +1,4 @@
-"""Benchmarks of virtual time run in their quick form, and their counts hold: full runs are manual, so a broken benchmark would stay
+"""Benchmarks of virtual time, and of scale on the stand-in of the server, run in their quick form, and their counts hold: full runs are manual, so a broken benchmark would stay
 unnoticed.
 """
 
@@ -14,7 +14,7 @@ RUN = Path(__file__).parents[2] / "tools" / "bench" / "run.py"
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("bench", ["lab", "machines", "operations", "pools", "quota", "shards"])
+@pytest.mark.parametrize("bench", ["lab", "machines", "operations", "pools", "quota", "scale", "shards"])
 def test_a_benchmark_runs_and_its_counts_hold(bench: str, tmp_path: Path) -> None:
     command = [
         sys.executable,

@@ -1,4 +1,5 @@
-"""Peers: the same small controller on konverge, kopf, controller-runtime and kube-rs, and two limits, against a real kube-apiserver.
+"""Peers: the same small controller on konverge, kopf, controller-runtime and kube-rs, and two limits, against a real kube-apiserver and a
+stand-in of it that is not the limit.
 
 Cold start, a storm of changes, an open loop, a restart, idling, the repair of children; docs/guide/benchmark.md describes its use and
 figures. It takes hours at full size: `make bench ONLY=peers ARGS=--quick` shows in minutes that everything works. The variable PEERS
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from typing import Any
 
 from peers.campaign import campaign, options
@@ -25,6 +27,6 @@ def run() -> list[dict[str, Any]]:
     try:
         find_binaries(os.environ)
     except BinariesMissing as missing:
-        print(f"skipped: no control plane to measure on ({missing})", file=sys.stderr)
-        return []
+        print(f"skipped: the sessions on the real server ({missing})", file=sys.stderr)
+        chosen = replace(chosen, sessions=tuple(each for each in chosen.sessions if each.stand_in))
     return campaign(chosen)

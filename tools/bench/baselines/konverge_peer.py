@@ -12,7 +12,7 @@ import logging
 import sys
 
 import structlog
-from baselines.peer import CHILDREN, MANAGER, Told, answering, ready
+from baselines.peer import CHILDREN, GROUP, MANAGER, VERSION, Told, answering, ready
 
 import konverge as kv
 from konverge.client import ClientSettings
@@ -56,6 +56,13 @@ class Reconciler:
         return kv.Done()
 
 
+class Still:
+    """The reconciler of a kind that is only read."""
+
+    async def reconcile(self, item: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
+        return kv.Done()
+
+
 def failures(metrics: Metrics) -> float:
     """The reconciles that raised, of all controllers."""
     families = metrics.registry.collect()
@@ -81,9 +88,14 @@ async def main() -> None:
     manager = kv.Manager(
         MANAGER,
         kv.ClientConfig.in_cluster(mount=told.mount),
-        settings=kv.ManagerSettings(namespace=told.namespace, client=client),
+        settings=kv.ManagerSettings(namespace=told.namespace or None, client=client),
     )
+    for number in range(1, told.watches):
+        controller = controller.watches(Item, to=lambda item, caches: (), labels=f"watch-{number}=yes")
     manager.add(controller.reconciled_by(Reconciler(events=told.events, owners=told.owners)))
+    for number in range(1, told.kinds):
+        more = kv.Controller.of(kv.kind(f"{GROUP}/{VERSION}", f"Item{number}"))
+        manager.add(more.reconciled_by(Still()))
     async with manager, answering(lambda: failures(manager.metrics)) as stop:
         report = await manager.ready(timeout=600)
         if not report:

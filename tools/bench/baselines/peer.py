@@ -41,6 +41,8 @@ class Told:
     owners: bool
     events: bool
     mount: Path
+    kinds: int = 1
+    watches: int = 1
 
     @classmethod
     def from_environment(cls) -> Told:
@@ -51,6 +53,8 @@ class Told:
             owners=env.get("PEER_MODE") == "owners",
             events=env.get("PEER_EVENTS") == "1",
             mount=Path(env["PEER_MOUNT"]),
+            kinds=int(env.get("PEER_KINDS", "1")),
+            watches=int(env.get("PEER_WATCHES", "1")),
         )
 
     @property
@@ -180,6 +184,8 @@ async def answering(errors: Callable[[], float]) -> AsyncIterator[asyncio.Event]
         stalls.end()
         say(peer="stats", errors=errors(), stall_ms=stalls.longest, work_ms=stalls.work)
 
+    if os.environ.get("PEER_STALLS") == "1":
+        stalls.begin()
     loop.add_signal_handler(signal.SIGUSR2, stalls.begin)
     loop.add_signal_handler(signal.SIGUSR1, stats)
     loop.add_signal_handler(signal.SIGTERM, stop.set)

@@ -1,7 +1,7 @@
-"""The contestants that are compiled: built once for a machine into the cache of konverge, from what `baselines/` pins.
+"""The contestants that are compiled, and the stand-in of the server: built once for a machine into the cache of konverge, from pinned sources.
 
 Guarantees: a program appears whole or not at all, in a folder named after its sources. If a toolchain is absent or a build fails,
-`programs` reports it in one line and leaves that contestant out. Nothing is written into the tree.
+`programs` reports it in one line and leaves that program out. Nothing is written into the tree.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from pathlib import Path
 
 from konverge_testing.binaries import Cache, is_program
 
-__all__ = ["RECIPES", "Recipe", "programs"]
+__all__ = ["RECIPES", "STAND_IN", "Recipe", "programs"]
 
-BASELINES = Path(__file__).resolve().parent.parent / "baselines"
+BENCH = Path(__file__).resolve().parent.parent
+STAND_IN = "standin"
 BUILD_SECONDS = 1800
 
 
@@ -33,16 +34,14 @@ class Recipe:
     made: str
 
 
+_GO = ("go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", "{out}/peer", ".")
+_GO_VARIABLES = {"CGO_ENABLED": "0", "GOWORK": "off", "GOCACHE": "{cache}/go-build"}
+
 RECIPES = {
-    "go": Recipe(
-        "controller_runtime",
-        "go",
-        ("go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", "{out}/peer", "."),
-        {"CGO_ENABLED": "0", "GOWORK": "off", "GOCACHE": "{cache}/go-build"},
-        "peer",
-    ),
+    STAND_IN: Recipe("standin", "go", _GO, _GO_VARIABLES, "peer"),
+    "go": Recipe("baselines/controller_runtime", "go", _GO, _GO_VARIABLES, "peer"),
     "rust": Recipe(
-        "kube_rs",
+        "baselines/kube_rs",
         "cargo",
         ("cargo", "build", "--release", "--locked"),
         {"CARGO_TARGET_DIR": "{cache}/cargo-target"},
@@ -54,22 +53,26 @@ RECIPES = {
 def fingerprint(recipe: Recipe) -> str:
     """The name of the state of a program's sources."""
     digest = hashlib.sha256(repr((recipe.command, sorted(recipe.variables.items()))).encode())
-    source = BASELINES / recipe.folder
+    source = BENCH / recipe.folder
     for path in sorted(path for path in source.rglob("*") if path.is_file()):
         digest.update(str(path.relative_to(source)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def programs(wanted: set[str], environment: Mapping[str, str], tell: Callable[[str], None]) -> dict[str, Path]:
-    """The built programs, by "go" and "rust"; prints one line for each program that could not be built."""
+    """The built programs, by "go", "rust" and "standin"; prints one line for each program that could not be built."""
     found = {}
     for name in sorted(wanted & RECIPES.keys()):
         recipe = RECIPES[name]
         try:
             found[name] = _program(name, recipe, environment, tell)
         except (FileNotFoundError, subprocess.SubprocessError) as error:
-            tell(f"skipped: the contestants in {name} ({error})")
+            tell(f"skipped: {_what(name)} ({error})")
     return found
+
+
+def _what(name: str) -> str:
+    return "the stand-in of the server" if name == STAND_IN else f"the contestants in {name}"
 
 
 def _program(name: str, recipe: Recipe, environment: Mapping[str, str], tell: Callable[[str], None]) -> Path:
@@ -83,7 +86,7 @@ def _program(name: str, recipe: Recipe, environment: Mapping[str, str], tell: Ca
     with (cache / "build.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not is_program(home / "peer"):
-            tell(f"building the contestant in {name} into {home} (once for this machine; some minutes)")
+            tell(f"building {_what(name)} into {home} (once for this machine; some minutes)")
             _build(recipe, cache, home, environment)
     return home / "peer"
 
@@ -94,11 +97,11 @@ def _build(recipe: Recipe, cache: Path, home: Path, environment: Mapping[str, st
     partial.mkdir()
     put = {"out": str(partial), "cache": str(cache)}
     variables = {key: value.format(**put) for key, value in recipe.variables.items()}
-    log = cache / f"build-{recipe.folder}.log"
+    log = cache / f"build-{recipe.folder.replace('/', '-')}.log"
     with log.open("wb") as output:
         code = subprocess.run(
             [word.format(**put) for word in recipe.command],
-            cwd=BASELINES / recipe.folder,
+            cwd=BENCH / recipe.folder,
             env={**environment, **variables},
             stdin=subprocess.DEVNULL,
             stdout=output,

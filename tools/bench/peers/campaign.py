@@ -52,7 +52,13 @@ def options(environ: Mapping[str, str]) -> Options:
     parser = argparse.ArgumentParser(prog="PEERS=...", description="What `make bench ONLY=peers` runs.")
     parser.add_argument("--sessions", default=",".join(known), help=f"of: {', '.join(known)}")
     parser.add_argument("--contestants", default=",".join(BY_NAME), help=f"of: {', '.join(BY_NAME)}")
+    parser.add_argument(
+        "--server", choices=("real", "standin", "both"), default="both", help="of the sessions, those on this server"
+    )
     parser.add_argument("--runs", type=int, help="runs of each contestant in each session")
+    parser.add_argument(
+        "--no-load", action="store_true", help="leave out the open loops, which take minutes in each run"
+    )
     parser.add_argument("--repeats", type=int, default=0 if quick else 3, help="how often a disturbed run is repeated")
     parser.add_argument("--into", type=Path, help="go on with a campaign: the folder that it was kept in")
     parser.add_argument("--publish", action="store_true", help="put tables and plots into docs/guide/benchmark.md")
@@ -64,8 +70,13 @@ def options(environ: Mapping[str, str]) -> Options:
     for names, table in ((told.sessions, known), (told.contestants, BY_NAME)):
         if unknown := [name for name in names.split(",") if name not in table]:
             parser.error(f"unknown: {', '.join(unknown)}; there are: {', '.join(table)}")
-    sessions = tuple(known[name] for name in known if name in told.sessions.split(","))
+    servers = {"real": (False,), "standin": (True,), "both": (False, True)}[told.server]
+    sessions = tuple(
+        each for name, each in known.items() if name in told.sessions.split(",") and each.stand_in in servers
+    )
     stamp = wall_clock().strftime("%Y-%m-%d-%H%M%S") + ("-quick" if quick else "")
+    if told.no_load:
+        sessions = tuple(replace(each, rates=()) for each in sessions)
     return Options(
         sessions=tuple(replace(each, runs=told.runs) for each in sessions) if told.runs else sessions,
         contestants=tuple(each for each in CONTESTANTS if each.name in told.contestants.split(",")),
@@ -81,7 +92,12 @@ def options(environ: Mapping[str, str]) -> Options:
 def campaign(chosen: Options) -> list[dict[str, Any]]:
     """Run everything that has no record yet; returns the rows, none if no run was necessary."""
     needed = {each.made for each in chosen.contestants} if chosen.measure else set()
+    if any(each.stand_in for each in chosen.sessions) and chosen.measure:
+        needed.add(building.STAND_IN)
     programs = building.programs(needed, os.environ, say)
+    sessions = [
+        each for each in chosen.sessions if not (chosen.measure and each.stand_in) or building.STAND_IN in programs
+    ]
     able = tuple(
         each for each in chosen.contestants if not chosen.measure or each.made == "python" or each.made in programs
     )
@@ -95,7 +111,7 @@ def campaign(chosen: Options) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = []
     fresh = 0
     try:
-        for run in plan.runs(chosen.sessions, able):
+        for run in plan.runs(sessions, able):
             # One run may have several files: the disturbed attempts, and the attempt that counts.
             kept = [json.loads(path.read_text()) for path in sorted(raw.glob(f"{run.name}.*.json"))]
             kept = kept or earlier.get((run.session.name, run.contestant.name, run.number + 1), [])
@@ -204,13 +220,17 @@ def _made(records: Sequence[dict[str, Any]]) -> str:
 
 def _told(records: list[dict[str, Any]], chosen: Options, about: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Write report and plots, print the tables, and return the rows."""
-    server: dict[str, str] = next((record["server"] for record in records if "server" in record), {})
+    servers = dict.fromkeys(
+        ", ".join(f"{key} {value}" for key, value in record["server"].items())
+        for record in records
+        if "server" in record
+    )
     ended = sum(record.get("ended_watches", 0) for record in report.counted(records))
     noisy = len(report.disturbed(records))
     facts = [
         "Quick: small numbers, one run, whatever else the machine did. They show that everything works, not how fast." if chosen.quick else "",
         f"{_made(records)}. {about['cpu']}, {about['cpus']} cores, {about['memory_gib']} GiB, Linux {about['kernel']}, "
-        f"governor {about['governor']}; servers on the same cores. " + ", ".join(f"{key} {value}" for key, value in server.items()) + ".",
+        f"governor {about['governor']}; servers on the same cores. " + "; ".join(servers) + ".",
         (f"Runs that count with more than {report.QUIET:.0%} of foreign CPU: {noisy} of {len(report.counted(records))}. "
         f"Watches that the server ended for being slow (each observer then continues at its last version): {ended}."),
     ]  # fmt: skip

@@ -32,15 +32,19 @@ async def perform(run: Run, programs: Mapping[str, Path]) -> dict[str, Any]:
     """Carry out one run; returns its record. A failure is in the record as text, since it is a result too."""
     record: dict[str, Any] = {"session": run.session.name, "contestant": run.contestant.name, "run": run.number + 1}
     with tempfile.TemporaryDirectory(prefix="konverge-peers-") as scratch:
-        async with cluster(warm=run.session.warm) as made, _port(made, run.session) as (port, proxies):
-            record["server"] = await made.server()
+        program = programs["standin"] if run.session.stand_in else None
+        async with (
+            cluster(warm=run.session.warm, program=program) as made,
+            _port(made, run.session) as (port, proxies),
+        ):
+            record["server"] = await made.facts()
             driver = _Driver(run, programs, made, Path(scratch), port, proxies)
             try:
                 await driver.drive(record)
             except (Died, TimeoutError, OSError, aiohttp.ClientError) as error:
                 record["failed"] = f"{type(error).__name__}: {error}"
-            if fallen := made.plane.fallen():
-                record["failed"] = f"the control plane fell: {fallen}"
+            if fallen := made.server.fallen():
+                record["failed"] = f"the server fell: {fallen}"
     return record
 
 
@@ -48,9 +52,9 @@ async def perform(run: Run, programs: Mapping[str, Path]) -> dict[str, Any]:
 async def _port(made: Cluster, session: Session) -> AsyncIterator[tuple[int, list[int]]]:
     """The port that a contestant connects to, and the processes between it and the server."""
     if not session.delay_ms:
-        yield made.plane.port, []
+        yield made.server.port, []
         return
-    async with _beside("peers.delay", str(made.plane.port), str(session.delay_ms)) as process:
+    async with _beside("peers.delay", str(made.server.port), str(session.delay_ms)) as process:
         assert process.stdout is not None
         yield int(await process.stdout.readline()), [process.pid]
 
@@ -109,7 +113,7 @@ class _Driver:
     def _pids(self) -> list[int]:
         peer = self.peer.pids if self.peer is not None else []
         beside = [self.bystander.process.pid] if self.bystander is not None else []
-        return [os.getpid(), *self.made.pids, *self.proxies, *beside, *peer]
+        return [os.getpid(), *self.made.server.pids(), *self.proxies, *beside, *peer]
 
     @contextlib.asynccontextmanager
     async def _life(self) -> AsyncIterator[Running]:
@@ -119,7 +123,7 @@ class _Driver:
             os.environ,
             kubeconfig=self.account[0],
             mount=self.account[1],
-            address=(self.made.plane.host, self.port),
+            address=(self.made.server.host, self.port),
             namespace="bench",
             workers=session.workers,
             owners=session.owners,

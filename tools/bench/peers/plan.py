@@ -15,9 +15,12 @@ from peers.statistics_of import rotated
 __all__ = ["QUICK", "SESSIONS", "Run", "Session", "runs"]
 
 
+STAND_IN = "-standin"
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One kind of run. `rates` are changes a second of the open loops; `delay_ms` is a round trip that is added."""
+    """One kind of run, on the real server or on the stand-in. `rates` are changes a second of the open loops; `delay_ms` is a round trip that is added."""
 
     name: str
     count: int
@@ -34,6 +37,12 @@ class Session:
     settle_seconds: float = 5.0
     warm: int = 200
     quick: bool = False
+    stand_in: bool = False
+
+    @property
+    def base(self) -> str:
+        """The name of the same session on the real server."""
+        return self.name.removesuffix(STAND_IN)
 
     @property
     def title(self) -> str:
@@ -42,6 +51,7 @@ class Session:
             f"{self.count:,} objects" + (" with 20 children each" if self.owners else ""),
             f"{self.workers} at once",
             *([f"{self.delay_ms:g} ms of network delay"] if self.delay_ms else []),
+            *(["on the stand-in"] if self.stand_in else []),
         ]
         return ("QUICK, " if self.quick else "") + ", ".join(words)
 
@@ -56,13 +66,18 @@ class Session:
         return 120 + self.count / 20 * (20 if self.owners else 1)
 
 
-SESSIONS = (
+_ON_THE_REAL_SERVER = (
     Session("base", 2_000, 5, rates=(100.0, 300.0), restart=True),
     Session("base50", 2_000, 5, workers=50),
     Session("delay", 2_000, 5, delay_ms=5.0),
     Session("large", 20_000, 3, storm=False, idle_seconds=60.0),
     Session("owners", 100, 5, storm=False, repairs=600),
 )
+SESSIONS = (
+    *_ON_THE_REAL_SERVER,
+    *(replace(each, name=each.name + STAND_IN, stand_in=True) for each in _ON_THE_REAL_SERVER),
+)
+"""Each session on the real server, then each on the stand-in, which is not the limit of a rate."""
 
 _SMALL = {
     "base": {"count": 200, "rates": (20.0, 50.0), "load_seconds": 4.0},
@@ -79,7 +94,7 @@ QUICK = tuple(
         runs=1,
         settle_seconds=1.0,
         warm=50,
-        **_SMALL[session.name],  # type: ignore[arg-type]  # the numbers of one table
+        **_SMALL[session.base],  # type: ignore[arg-type]  # the numbers of one table
     )
     for session in SESSIONS
 )
@@ -103,6 +118,6 @@ class Run:
 def runs(sessions: Sequence[Session], contestants: Sequence[Contestant] = CONTESTANTS) -> Iterator[Run]:
     """All runs in their order: within a session all contestants once, then all again, each time with another contestant first."""
     for session in sessions:
-        taking_part = [each for each in contestants if each.takes_part(session.name, owners=session.owners)]
+        taking_part = [each for each in contestants if each.takes_part(session.base, owners=session.owners)]
         for number in range(session.runs):
             yield from (Run(session, each, number) for each in rotated(taking_part, number))

@@ -7,6 +7,8 @@ A contestant is one program. Its environment configures it:
     PEER_NAMESPACE, PEER_WORKERS   what to watch, and how many reconciles or requests at once
     PEER_MODE                      "status", or "owners" (20 children per object beside it)
     PEER_VARIANT, PEER_EVENTS      which form of a contestant that has several
+    PEER_KINDS, PEER_WATCHES       konverge only: how many kinds to watch, and how many watches of the first, each with a selector
+    PEER_STALLS                    "1" measures the stalls of the loop from the start on
 
 It prints one JSON object a line on standard output; other lines are ignored:
 
