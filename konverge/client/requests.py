@@ -60,6 +60,7 @@ _ODD_IN_YAML = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xb
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"(:?)')
 _LONGEST_KEY = 1000
 """In bytes: the colon of a key must follow within 1,024 characters, unless the key is marked with a question mark."""
+_LONG_TAIL = re.compile(rb'(?:"|\A)(?:[^"\\]|\\.){%d,}+\Z' % (_LONGEST_KEY - 2))
 _UNRESERVED = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*").fullmatch
 """Nearly every name: nothing in it needs escaping, and it is neither "." nor ".."."""
 
@@ -179,9 +180,16 @@ def yaml_of(body: Any, what: str = "") -> bytes:
         raise _lone_surrogate(what) from error
     if not text.isascii() or b"\x7f" in text:
         text = _ODD_IN_YAML.sub(_escape, text)
-    if len(text) > _LONGEST_KEY and max(map(len, text.split(b'":'))) > _LONGEST_KEY:
+    if len(text) > _LONGEST_KEY and any(
+        [_may_end_in_long_key(part) for part in text.split(b'":') if len(part) > _LONGEST_KEY]
+    ):
         text = _STRINGS.sub(_mark_long_key, text)
     return text
+
+
+def _may_end_in_long_key(part: bytes) -> bool:
+    """Whether the text before a quote and a colon may end in a long key: a long list of short texts does not."""
+    return part.endswith(b"\\") or _LONG_TAIL.search(part) is not None
 
 
 def _escape(match: re.Match[bytes]) -> bytes:
