@@ -180,16 +180,24 @@ def yaml_of(body: Any, what: str = "") -> bytes:
         raise _lone_surrogate(what) from error
     if not text.isascii() or b"\x7f" in text:
         text = _ODD_IN_YAML.sub(_escape, text)
-    if len(text) > _LONGEST_KEY and any(
-        [_may_end_in_long_key(part) for part in text.split(b'":') if len(part) > _LONGEST_KEY]
-    ):
+    if len(text) > _LONGEST_KEY and _has_long_key(text):
         text = _STRINGS.sub(_mark_long_key, text)
     return text
 
 
-def _may_end_in_long_key(part: bytes) -> bool:
-    """Whether the text before a quote and a colon may end in a long key: a long list of short texts does not."""
-    return part.endswith(b"\\") or _LONG_TAIL.search(part) is not None
+def _has_long_key(text: bytes) -> bool:
+    """Whether a key may be too long. A long list of short texts has no key for a while, but no long key."""
+    start = 0
+    while start + _LONGEST_KEY < len(text):
+        end = text.rfind(b'":', start, start + _LONGEST_KEY)
+        if end < 0:
+            end = text.find(b'":', start)
+            if end < 0:
+                return False
+            if text[end - 1 : end] == b"\\" or _LONG_TAIL.search(text, start, end):
+                return True
+        start = end + 2
+    return False
 
 
 def _escape(match: re.Match[bytes]) -> bytes:

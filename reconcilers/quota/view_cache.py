@@ -41,16 +41,21 @@ class Seen:
 
     def __init__(self) -> None:
         self.by_path: dict[tuple[str, str], Metadata] = {}
+        self._order: list[Metadata] = []
 
     def differences(self, objects: list[Metadata]) -> tuple[list[Metadata], list[tuple[str, str]]]:
-        """Return the new and changed objects, and the paths of the deleted objects; remembers nothing."""
+        """Return the new and changed objects, and the paths of the deleted objects; the caller updates `by_path`."""
         known = self.by_path
+        if len(objects) == len(self._order):  # nearly always the same objects in the same order, but for a few
+            pairs = [(now, before) for now, before in zip(objects, self._order, strict=True) if now is not before]
+            if not [now for now, before in pairs if (now.namespace, now.name) != (before.namespace, before.name)]:
+                return [now for now, _ in pairs if known.get((now.namespace, now.name)) is not now], []
         changed = [metadata for metadata in objects if known.get((metadata.namespace, metadata.name)) is not metadata]
-        if len(objects) == len(known) and not any(
-            [(metadata.namespace, metadata.name) not in known for metadata in changed]
-        ):
-            return changed, []
         return changed, [*(known.keys() - {(metadata.namespace, metadata.name) for metadata in objects})]
+
+    def matches(self, objects: list[Metadata]) -> None:
+        """Note that `by_path` holds exactly these objects now."""
+        self._order = objects
 
 
 class ViewCache(Generic[V]):
@@ -72,13 +77,15 @@ class ViewCache(Generic[V]):
     def refresh(self, reader: Reader[Object], view: Callable[[Object], V]) -> Generator[None, None, None]:
         """Bring the views up to date; yields between slices, and ends with views that match the cache."""
         while True:
-            changed, deleted = self._seen.differences(reader.all_metadata())
+            objects = reader.all_metadata()
+            changed, deleted = self._seen.differences(objects)
             for path in deleted:
                 self._drop(path)
             touched: set[str] = set()
             for metadata in changed[:_SLICE]:
                 self._renew(reader, metadata, view, touched)
             if len(changed) <= _SLICE:
+                self._seen.matches(objects)
                 return
             yield
 

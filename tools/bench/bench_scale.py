@@ -12,21 +12,18 @@ import json
 import sys
 from collections.abc import Awaitable, Callable
 from cProfile import Profile
-from functools import lru_cache
 from math import log
 from pathlib import Path
-from random import Random
 from typing import Any, Final
 
-sys.path[1:1] = [str(Path(__file__).resolve().parents[1])]
 from bench_machines import SHARDS, MachinesWorld
 from bench_operations import TARGETS, OperationsWorld
 from bench_pools import PoolsWorld
 from bench_quota import QuotaWorld, hard
-from guard.program import room_of
 from harness import PROCESS, World, in_batches, virtual
 from rows import QUICK, Row, row
 
+import konverge
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
@@ -41,9 +38,12 @@ from konverge_testing.argo import argo_crds
 from konverge_testing.flux import flux_crds
 from konverge_testing.lab import install_crds
 
+BY_NAME_ONLY = True
 SIZES: Final = (10, 50) if QUICK else (10, 1_000, 10_000)
 MOST_CLAIMS: Final = 5_000
 CONFIG_MAP: Final = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
+PACKAGE: Final = str(Path(konverge.__file__).parent)
+"""The library, the families and the linked rooms: by their import name."""
 STRICT: Final = ManagerSettings(strict=True)
 
 
@@ -152,7 +152,7 @@ class ApplicationsScale(World):
         await self.lab.patch(CONFIG_MAP, "values", {"data": data})
 
 
-FAMILIES: Final[dict[str, Callable[..., Any]]] = {
+FAMILIES: Final[dict[str, Any]] = {
     "quota": QuotaScale,
     "pools": PoolsScale,
     "operations": OperationsScale,
@@ -164,7 +164,7 @@ FAMILIES: Final[dict[str, Callable[..., Any]]] = {
 
 async def measured(family: str, count: int) -> dict[str, float]:
     """Return the costs of one changed object among so many neighbours."""
-    async with FAMILIES[family].open() as world:  # type: ignore[attr-defined]
+    async with FAMILIES[family].open() as world:
         await world.fill(count)
         await world.quiet()
         await world.change(0)  # first uses: connections, caches
@@ -185,10 +185,9 @@ async def _counted(world: World, work: Callable[[], Awaitable[object]]) -> dict[
     profile.enable()
     await work()
     profile.disable()
-    room = lru_cache(maxsize=None)(room_of)
     calls = 0
     for entry in profile.getstats():
-        if not isinstance(entry.code, str) and room(entry.code.co_filename) not in ("testing", "elsewhere"):
+        if not isinstance(entry.code, str) and entry.code.co_filename.startswith(PACKAGE):
             calls += entry.callcount
     return {"calls": calls, "writes": sum(world.writes.values()), "bytes": sum(world.bytes.values())}
 

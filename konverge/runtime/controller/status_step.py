@@ -299,7 +299,12 @@ class StatusWriter:
         intent = {"apiVersion": key.kind.api_version, "kind": key.kind.kind, "metadata": metadata, "status": status}
         try:
             response = await self._services.applier.apply_status(
-                key, intent, cached=cached, manager=self._services.manager, writer=ctx.trace.writer
+                key,
+                intent,
+                cached=cached,
+                manager=self._services.manager,
+                writer=ctx.trace.writer,
+                stored=editor.previous,
             )
         except NotFound:
             return

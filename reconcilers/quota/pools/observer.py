@@ -130,7 +130,9 @@ class PoolObserver:
         if memory.selectors != pool.spec.selectors:
             memory.selectors, memory.namespaces = pool.spec.selectors, Seen()
             memory.selected = memory.terminating = frozenset()
-        changed, deleted = memory.namespaces.differences(reader.all_metadata())
+        objects = reader.all_metadata()
+        changed, deleted = memory.namespaces.differences(objects)
+        memory.namespaces.matches(objects)
         if not changed and not deleted:
             return
         known = memory.namespaces.by_path
@@ -172,7 +174,9 @@ class PoolObserver:
 
     def _quotas_named(self, reader: Reader[Object], pool: str) -> dict[str, Metadata]:
         """Return the ResourceQuotas with the name of a pool's, by namespace."""
-        changed, deleted = self._quotas.differences(reader.all_metadata())
+        objects = reader.all_metadata()
+        changed, deleted = self._quotas.differences(objects)
+        self._quotas.matches(objects)
         for namespace, name in deleted:
             del self._quotas.by_path[namespace, name]
             named = self._quotas_by_name[name]

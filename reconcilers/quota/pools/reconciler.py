@@ -55,6 +55,7 @@ class ResourcePoolReconciler:
     async def reconcile(self, pool: ResourcePool, ctx: Context[ResourcePool]) -> Outcome:
         """Bring ResourceQuotas, claims and status to the allocation of the pool."""
         clock, parallel, outcomes = asyncio.get_running_loop().time, self._settings.parallel, WriteOutcomes()
+        await asyncio.sleep(0)  # the pool was decoded in this turn
         await in_slices(self._observer.warm(pool, ctx))
         ledger = self._observer.memory(pool).ledger
         observed = self._observer.observe(pool, ctx)
