@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Awaitable, Callable
 from cProfile import Profile
+from functools import partial
 from math import log
 from pathlib import Path
 from typing import Any, Final
@@ -203,7 +204,7 @@ def run() -> list[Row]:
     rows = []
     for family, world in FAMILIES.items():
         sizes = sorted({min(size, MOST_CLAIMS) if family == "quota" else size for size in SIZES})
-        found = {size: virtual(lambda size=size, family=family: measured(family, size)) for size in sizes}
+        found = {size: virtual(partial(measured, family, size)) for size in sizes}
         how = world.__doc__ or ""
         for name in ("calls", "writes", "bytes"):
             rows += [row(f"{family}: {name} among {size:,}", found[size][name], name, how) for size in sizes]
@@ -213,4 +214,4 @@ def run() -> list[Row]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(virtual(lambda: measured(sys.argv[1], int(sys.argv[2])))))
+    print(json.dumps(virtual(partial(measured, sys.argv[1], int(sys.argv[2])))))

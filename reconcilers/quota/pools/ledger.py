@@ -79,7 +79,7 @@ class Ledger:
         joined, left = now.selected - before.selected, before.selected - now.selected
         self.bytes += sum([len(name) + NAMESPACE_BYTES for name in joined])
         self.bytes -= sum([len(name) + NAMESPACE_BYTES for name in left])
-        changed = joined | left
+        changed = {*joined, *left}
         changed |= before.terminating ^ now.terminating
         changed |= before.foreign ^ now.foreign
         changed |= before.unconfirmed ^ now.unconfirmed
