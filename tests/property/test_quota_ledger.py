@@ -89,7 +89,7 @@ class Followed(RuleBasedStateMachine):
         lost=st.booleans(), ordered=st.booleans(), ceiling=st.sampled_from([5000, 2]), share=st.sampled_from([1, 0.5])
     )
     def change_the_whole(self, lost: bool, ordered: bool, ceiling: int, share: float) -> None:
-        """What concerns all namespaces changes: the record is lost, the pool orders its queue, the limits are lower."""
+        """A change for all namespaces: the record is lost, the pool orders its queue, the limits are lower."""
         self.lost, self.ordered = lost, ordered
         self.parts = {"max_claims": ceiling, "namespace_share": share}
 

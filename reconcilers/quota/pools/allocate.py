@@ -127,7 +127,7 @@ def allocation_steps(observed: PoolObservation, ledger: Ledger | None = None) ->
 
 @dataclass(slots=True)
 class _Served:
-    """What the waiting claims of one namespace have changed."""
+    """The changes by the waiting claims of one namespace."""
 
     account: NamespaceAccount
     claimed: Amounts

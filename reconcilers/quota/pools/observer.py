@@ -37,7 +37,7 @@ __all__ = ["PoolMemory", "PoolObserver"]
 
 
 class PoolMemory:
-    """What the controller keeps of one pool between reconciles. A successor of the same name begins with an empty memory."""
+    """The memory of the controller about one pool between reconciles. A successor of the same name begins with an empty memory."""
 
     def __init__(self, uid: str) -> None:
         self.uid = uid
@@ -55,7 +55,7 @@ class PoolMemory:
         self.terminating: frozenset[str] = frozenset()
         self.generation = 0
         self.named: dict[str, Metadata] = {}
-        """The ResourceQuotas of the pool's name by namespace, whoever owns them."""
+        """The ResourceQuotas of the pool's name by namespace, with any owner."""
         self.quotas: dict[str, QuotaView] = {}
         """The ResourceQuotas that the pool controls, by namespace."""
 
