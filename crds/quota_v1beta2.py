@@ -18,10 +18,12 @@ IsIntegerResourceName and ValidateResourceQuotaSpec
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Literal, TypeAlias
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+from pydantic_core import CoreSchema, core_schema
 
 from konverge.conditions import Condition
 from konverge.crds.declaration import AGE, Column
@@ -42,6 +44,7 @@ __all__ = [
     "Amount",
     "Amounts",
     "ClaimEntry",
+    "ClaimList",
     "Exhaustion",
     "LabelSelector",
     "LabelSelectorRequirement",
@@ -245,6 +248,66 @@ class ClaimEntry(Model):
     """The amounts that the claim holds."""
 
 
+_ENTRIES: Final = TypeAdapter(dict[str, tuple[ClaimEntry, ...]])
+
+
+class ClaimList(Mapping[str, tuple[ClaimEntry, ...]]):
+    """The allocated claims of each namespace, decoded at the first access.
+
+    A pool lists thousands of claims, and most readers need none or few of them. `raw` is the list in the API's spelling.
+    Raises a ValidationError at the access of an entry that does not fit `ClaimEntry`.
+
+    >>> claims = ClaimList({"web": [{"name": "a", "uid": "u", "claims": {"pods": 1}}]})
+    >>> len(claims), claims["web"][0].name, claims == {}
+    (1, 'a', False)
+    """
+
+    complete: ClassVar = True
+    """Its writers set every field of an entry, so no default is filled into thousands of entries."""
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        self.raw = raw
+        self._entries: dict[str, tuple[ClaimEntry, ...]] = {}
+
+    def __getitem__(self, namespace: str) -> tuple[ClaimEntry, ...]:
+        entries = self._entries.get(namespace)
+        if entries is None:
+            part = {namespace: self.raw[namespace]}
+            entries = self._entries[namespace] = _ENTRIES.validate_python(part)[namespace]
+        return entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.raw)
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def __repr__(self) -> str:
+        return f"ClaimList({dict(self)!r})"
+
+    @classmethod
+    def _validate(cls, value: Any) -> ClaimList:
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, Mapping):
+            raise ValueError("must be an object")
+        lists = value.values()
+        if {*map(type, lists)} <= {list} and {*map(type, chain.from_iterable(lists))} <= {dict}:
+            return cls(value)
+        entries = _ENTRIES.validate_python(value)
+        return cls(_ENTRIES.dump_python(entries, mode="json", by_alias=True, exclude_unset=True))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls._validate, serialization=core_schema.plain_serializer_function_ser_schema(lambda claims: claims.raw)
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(_ENTRIES.core_schema)
+
+
 class Allocation(Model):
     """How the pool is shared out."""
 
@@ -274,13 +337,20 @@ class ResourcePoolStatus(Status):
     """How many claims are allocated."""
     namespaces: tuple[str, ...] = ()
     """The selected namespaces, sorted."""
-    claims: Annotated[dict[str, tuple[ClaimEntry, ...]], Atomic()] = Field(default_factory=dict)
+    claims: Annotated[ClaimList, Atomic()] = Field(default_factory=lambda: ClaimList({}))
     """The allocated claims of each namespace."""
     allocation: Annotated[Allocation, Atomic()] = Allocation()
     exhaustions: Annotated[dict[str, Exhaustion], Atomic()] = Field(default_factory=dict)
     """The resources that claims wait for."""
     releasing: Annotated[dict[str, Amounts], Atomic()] = Field(default_factory=dict)
     """The released amounts that namespaces may still use; they are held until the ResourceQuota shows that they are unused."""
+
+    def wire(self, *, without: Collection[str] = ()) -> dict[str, Any]:
+        """Return the fields that were set; the claims as they are, without a copy."""
+        body = super().wire(without={*without, "claims"})
+        if "claims" not in without and "claims" in self.model_fields_set:
+            body["claims"] = self.claims.raw
+        return body
 
 
 _STAYS_ABOVE_USED = Cel(

@@ -380,8 +380,13 @@ def object_defaults(cls: type[CustomResource[Any, Any]]) -> Defaults | None:
 
 
 def status_defaults(cls: type[CustomResource[Any, Any]]) -> Defaults | None:
-    """Return the defaults that the API server fills into a status, except in conditions; None if it has none."""
-    return defaults_in(_shape_of(cls)["properties"]["status"], without=("conditions",))
+    """Return the defaults that the API server fills into a status; None if it has none.
+
+    Conditions are excepted, and fields of a type whose attribute `complete` declares that its values leave nothing to defaults.
+    """
+    fields = status_model(cls).model_fields.items()
+    complete = [field.alias or name for name, field in fields if getattr(field.annotation, "complete", False)]
+    return defaults_in(_shape_of(cls)["properties"]["status"], without=("conditions", *complete))
 
 
 def status_maps(cls: type[CustomResource[Any, Any]]) -> frozenset[str]:

@@ -130,7 +130,12 @@ def has_nulls(value: Any) -> bool:
     >>> has_nulls({"a": [{"b": None}]}), has_nulls({"a": [None]})
     (True, False)
     """
-    pending = [value]  # a loop in place of a recursion, because each written status is checked
+    try:
+        if b"null" not in msgspec.json.encode(value):  # each written status is checked
+            return False
+    except (TypeError, ValueError):
+        pass  # not plain JSON
+    pending = [value]
     for container in pending:
         if isinstance(container, _MAPPING):
             if None in container.values():
@@ -190,6 +195,19 @@ def _same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
+def _same_leaf(intent: Any, live: Any) -> bool:
+    """Compare as `_same` does; an atomic map or list, which may be long, is first compared as a whole."""
+    if intent.__class__ is dict or intent.__class__ is list:
+        if intent != live:
+            return False
+        try:
+            if msgspec.json.encode(intent) == msgspec.json.encode(live):
+                return True
+        except (TypeError, ValueError):
+            pass  # not plain JSON
+    return _same(intent, live)
+
+
 def _item(items: list[Any], keys: Mapping[str, Any]) -> Any:
     for item in items:
         if not isinstance(item, _MAPPING):
@@ -226,7 +244,7 @@ def _list_unchanged(intent: list[Any], fields: Mapping[str, Any], live: Any) -> 
 def _value_unchanged(intent: Any, fields: Mapping[str, Any], live: Any) -> bool:
     below = len(fields) - ("." in fields)
     if not below:
-        return (intent == {} and isinstance(live, _MAPPING)) or _same(intent, live)
+        return (intent == {} and isinstance(live, _MAPPING)) or _same_leaf(intent, live)
     if isinstance(intent, list):
         return _list_unchanged(intent, fields, live)
     if not isinstance(intent, _MAPPING) or not isinstance(live, _MAPPING) or len(intent) != below:

@@ -60,6 +60,7 @@ _ODD_IN_YAML = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xb
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"(:?)')
 _LONGEST_KEY = 1000
 """In bytes: the colon of a key must follow within 1,024 characters, unless the key is marked with a question mark."""
+_LONG_TAIL = re.compile(rb'(?:"|\A)(?:[^"\\]|\\.){%d,}+\Z' % (_LONGEST_KEY - 2))
 _UNRESERVED = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*").fullmatch
 """Nearly every name: nothing in it needs escaping, and it is neither "." nor ".."."""
 
@@ -181,9 +182,24 @@ def yaml_of(body: Any, what: str = "") -> bytes:
         raise _lone_surrogate(what) from error
     if not text.isascii() or b"\x7f" in text:
         text = _ODD_IN_YAML.sub(_escape, text)
-    if len(text) > _LONGEST_KEY and max(map(len, text.split(b'":'))) > _LONGEST_KEY:
+    if len(text) > _LONGEST_KEY and _has_long_key(text):
         text = _STRINGS.sub(_mark_long_key, text)
     return text
+
+
+def _has_long_key(text: bytes) -> bool:
+    """Whether a key may be too long. A long list of short texts has no key for a while, but no long key."""
+    start = 0
+    while start + _LONGEST_KEY < len(text):
+        end = text.rfind(b'":', start, start + _LONGEST_KEY)
+        if end < 0:
+            end = text.find(b'":', start)
+            if end < 0:
+                return False
+            if text[end - 1 : end] == b"\\" or _LONG_TAIL.search(text, start, end):
+                return True
+        start = end + 2
+    return False
 
 
 def _escape(match: re.Match[bytes]) -> bytes:

@@ -41,13 +41,15 @@ if TYPE_CHECKING:
     from konverge.client import Client
     from konverge.runtime import Caches, Manager
 
-__all__ = ["controller", "install", "rules"]
+__all__ = ["BY_REFERENT", "controller", "install", "referents_of", "rules"]
 
 _LOG = get_logger("konverge.apps")
 
 _HELM_STORAGE: Final = "sh.helm.release.v1."
 """Name prefix of Helm's own Secrets, one for each revision of each release: by far the most events, and never values."""
 
+BY_REFERENT: Final = "referent"
+"""The index of instances by the Secret and the ConfigMap that their values name."""
 _REFERENCES: Final = {SECRET.kind: "secretRef", CONFIG_MAP.kind: "configMapRef"}
 
 
@@ -55,18 +57,25 @@ def _key(namespace: str, name: str) -> Key:
     return Key("", kind_of(ApplicationInstance), namespace, name)
 
 
+def referents_of(instance: Object) -> tuple[str, ...]:
+    """Return the index keys of the Secret and the ConfigMap that the values of an instance name.
+
+    >>> referents_of(VIEW.new("shop", "web", spec={"values": {"secretRef": {"name": "values"}}}))
+    ('Secret/web/values',)
+    """
+    named = [(kind, instance.get("spec", "values", field, "name")) for kind, field in _REFERENCES.items()]
+    return tuple([f"{kind}/{instance.namespace}/{name}" for kind, name in named if name])
+
+
 def instances_using(referent: Kind[Object]) -> Callable[[Metadata, Caches], Iterable[Key]]:
-    """Return the map function from a Secret or ConfigMap to the instances whose values it holds."""
-    field = _REFERENCES[referent.kind]
+    """Return a map function from a Secret or ConfigMap to the instances whose values name it."""
 
     def instances(changed: Metadata, caches: Caches) -> Iterable[Key]:
         if changed.name.startswith(_HELM_STORAGE):
             return []
-        return [
-            _key(instance.namespace, instance.name)
-            for instance in caches(VIEW).list(changed.namespace)
-            if instance.get("spec", "values", field, "name") == changed.name
-        ]
+        using = f"{referent.kind}/{changed.namespace}/{changed.name}"
+        found = caches(VIEW).metadata_by_index(BY_REFERENT, using)
+        return [_key(instance.namespace, instance.name) for instance in found]
 
     return instances
 
@@ -103,6 +112,7 @@ def controller(settings: Settings | None = None) -> Controller[ApplicationInstan
         .selecting(selected)
         .watches(VIEW, to=rivals_of, when=affects_rivals, labels=selected)
         .indexes(VIEW, BY_HELM_RELEASE, by=helm_release_of)
+        .indexes(VIEW, BY_REFERENT, by=referents_of)
     )
     if chosen.watch_secrets:
         described = described.watches(

@@ -65,9 +65,7 @@ class _Assigner:
         view = claim_view(request.object)
         if not wants_a_pool(view, stored):
             return Allow()
-        pools_by_name = {
-            facts.name: facts for facts in self._book.read(pools, pools.all_metadata(), pool_facts).values()
-        }
+        pools_by_name = {facts.name: facts for facts in self._book.read(pools, pool_facts).values()}
         # The status in a request is not stored, so it is ignored.
         view = replace(view, namespace=request.namespace, assigned=("", ""), queue=("", ""), condition=None)
         if waits_for_new_pool(view, pools_by_name, wall_clock()):

@@ -7,7 +7,7 @@ share one collector. A percentage with a zero divisor is omitted. `pool_series` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from prometheus_client.metrics_core import GaugeMetricFamily
@@ -18,20 +18,23 @@ from konverge.quantities import WHOLE
 from konverge.reconcilers.quota import words
 from konverge.reconcilers.quota.claims.conditions import CONDITION_TYPES, condition_fields
 from konverge.reconcilers.quota.claims.decision import ClaimDecision
+from konverge.reconcilers.quota.claims.queue import place_after
+from konverge.reconcilers.quota.pools.account import NamespaceAllocation
 from konverge.reconcilers.quota.pools.allocate import PoolAllocation
+from konverge.reconcilers.quota.pools.ledger import SLICE
 from konverge.reconcilers.quota.pools.release import summed
-from konverge.reconcilers.quota.views import ClaimView, PoolView
+from konverge.reconcilers.quota.views import AllocatedClaim, ClaimView, PoolView
 from konverge.reconcilers.quota.words import METRICS, METRICS_OF_V014, Metric, QuotaCondition, Semantics
 from konverge.runtime import ConditionUpdate
 
-__all__ = ["QuotaMetrics", "claim_series", "pool_series"]
+__all__ = ["QuotaMetrics", "claim_series", "namespace_series", "pool_series"]
 
 Series: TypeAlias = dict[tuple[Metric, tuple[str, ...]], float]
 """Values by metric and label values."""
 
 
 def pool_series(pool: PoolView, allocation: PoolAllocation, conditions: Iterable[ConditionUpdate]) -> Series:
-    """Return the series of a pool."""
+    """Return the series of a pool, the use of its namespaces aside."""
     name, series = pool.name, Series()
     for resource, quantity in pool.hard.items():
         hard, used = quantity.billionths, allocation.used[resource]
@@ -46,16 +49,20 @@ def pool_series(pool: PoolView, allocation: PoolAllocation, conditions: Iterable
         series[words.POOL_EXHAUSTION, (name, resource)] = requesting / WHOLE
         if 0 < available < requesting:
             series[words.POOL_EXHAUSTION_PERCENTAGE, (name, resource)] = (requesting - available) / available * 100
-    for namespace, entries in allocation.claims.items():
-        for resource, amount in summed(entries).items():
-            series[words.POOL_NAMESPACE_USAGE, (name, namespace, resource)] = amount / WHOLE
-            total = pool.hard.get(resource)
-            if total is not None and total.billionths:
-                series[words.POOL_NAMESPACE_USAGE_PERCENTAGE, (name, namespace, resource)] = (
-                    amount / total.billionths * 100
-                )
     for condition in conditions:
         series[words.POOL_CONDITION, (name, condition.type)] = float(bool(condition.status))
+    return series
+
+
+def namespace_series(pool: PoolView, namespace: str, entries: Iterable[AllocatedClaim]) -> Series:
+    """Return the series of a namespace's use of a pool."""
+    series = Series()
+    for resource, amount in summed(entries).items():
+        labels = (pool.name, namespace, resource)
+        series[words.POOL_NAMESPACE_USAGE, labels] = amount / WHOLE
+        total = pool.hard.get(resource)
+        if total is not None and total.billionths:
+            series[words.POOL_NAMESPACE_USAGE_PERCENTAGE, labels] = amount / total.billionths * 100
     return series
 
 
@@ -82,13 +89,25 @@ def claim_series(claim: ClaimView, decision: ClaimDecision, pool: str, semantics
     return series
 
 
+class PoolShown:
+    """The series of a pool, and the allocations that they show."""
+
+    def __init__(self, pool: PoolView, claims: dict[str, set[tuple[str, str]]]) -> None:
+        self.pool = pool
+        self.series = Series()
+        self.namespaces: dict[str, NamespaceAllocation] = {}
+        self.usage: dict[str, Series] = {}
+        self.claims = claims
+        """By namespace the claims that the pool had last."""
+
+
 class QuotaMetrics(Collector):
     """The collector of the family's metrics."""
 
     def __init__(self, semantics: str = Semantics.V012) -> None:
         self._semantics = semantics
         self._metrics = METRICS_OF_V014 if semantics == Semantics.V014 else METRICS
-        self._pools: dict[str, Series] = {}
+        self._pools: dict[str, PoolShown] = {}
         self._claims: dict[tuple[str, str], tuple[Any, Series]] = {}
 
     @classmethod
@@ -100,12 +119,40 @@ class QuotaMetrics(Collector):
             metrics.registry.register(collector)
         return collector
 
-    def set_pool(self, pool: str, series: Series | None) -> None:
-        """Replace the series of a pool; None removes them."""
-        if series is None:
-            self._pools.pop(pool, None)
-        else:
-            self._pools[pool] = series
+    def set_pool(
+        self, pool: PoolView, allocation: PoolAllocation, conditions: Iterable[ConditionUpdate]
+    ) -> Generator[None, None, list[tuple[str, str]]]:
+        """Replace the series of a pool and of its claims that changed; returns the claims that it no longer has. Yields between slices."""
+        shown = self._pools.get(pool.name)
+        if shown is None or shown.pool != pool:
+            shown = PoolShown(pool, {} if shown is None else shown.claims)
+            self._pools[pool.name] = shown
+        shown.series = pool_series(pool, allocation, conditions)
+        now, before = allocation.namespaces, shown.namespaces
+        left = [*shown.claims.keys() - now.keys()]
+        changed = [(name, each) for name, each in now.items() if before.get(name) is not each]
+        gone: list[tuple[str, str]] = []
+        for namespace in left:
+            gone += shown.claims.pop(namespace)
+        for namespace in before.keys() - now.keys():
+            del shown.namespaces[namespace], shown.usage[namespace]
+        for number, (namespace, allocated) in enumerate(changed):
+            if number and number % SLICE == 0:
+                yield
+            shown.usage[namespace] = namespace_series(pool, namespace, allocated.entries)
+            for claim in allocated.claims:
+                decision = allocated.decisions.get(claim.uid)
+                if decision is not None:
+                    self.set_claim(claim, decision, place_after(claim, decision, pool).name)
+            paths = {(claim.namespace, claim.name) for claim in allocated.claims}
+            gone += shown.claims.get(namespace, set()) - paths
+            shown.claims[namespace] = paths
+            shown.namespaces[namespace] = allocated
+        return gone
+
+    def remove_pool(self, pool: str) -> None:
+        """Remove the series of a pool."""
+        self._pools.pop(pool, None)
 
     def set_claim(self, claim: ClaimView, decision: ClaimDecision, pool: str) -> None:
         """Replace the series of a claim."""
@@ -131,7 +178,9 @@ class QuotaMetrics(Collector):
     def collect(self) -> list[GaugeMetricFamily]:
         """Return the metric families with their present values."""
         families = self._families()
-        all_series: list[Mapping[tuple[Metric, tuple[str, ...]], float]] = [*self._pools.values()]
+        all_series: list[Mapping[tuple[Metric, tuple[str, ...]], float]] = []
+        for shown in self._pools.values():
+            all_series += [shown.series, *shown.usage.values()]
         all_series += [series for _, series in self._claims.values()]
         for series in all_series:
             for (metric, labels), value in series.items():

@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from konverge.conditions import Condition, read_conditions
@@ -23,6 +25,7 @@ from konverge.reconcilers.quota.words import QuotaAnnotation, QuotaLabel, Semant
 
 __all__ = [
     "PoolFacts",
+    "RecordMemo",
     "claim_view",
     "pool_facts",
     "pool_named_in",
@@ -127,28 +130,59 @@ def pool_view(pool: ResourcePool) -> PoolView:
     )
 
 
-def record_in(status: ResourcePoolStatus) -> PoolRecord:
-    """Return the record in the status of a pool."""
-    read: dict[tuple[tuple[str, Any], ...], Amounts] = {}  # among thousands of claims many request the same
-
-    def amounts_of(values: Mapping[str, Any]) -> Amounts:
-        written = tuple(values.items())
-        known = read.get(written)
-        if known is None:
-            known = read[written] = _amounts(values)[0]
-        return known
-
-    claims = {
-        namespace: tuple(AllocatedClaim(entry.name, entry.uid, amounts_of(entry.claims)) for entry in entries)
-        for namespace, entries in status.claims.items()
-    }
+def record_in(status: ResourcePoolStatus, before: RecordMemo | None = None) -> PoolRecord:
+    """Return the record in the status of a pool; the entries of namespaces that are as `before` are the same objects."""
+    memo = RecordMemo() if before is None else before
+    raw = status.claims.raw
+    readable = memo.read(raw)
+    claims = memo.claims if readable else {}
     releasing = {namespace: _amounts(amounts)[0] for namespace, amounts in status.releasing.items()}
     return PoolRecord(
         claims=claims,
         releasing={namespace: amounts for namespace, amounts in releasing.items() if amounts},
         # Every reconcile writes allocation.hard and the number of listed claims, so a status without them was damaged or never written.
-        lost=not status.allocation.hard or status.claim_count != sum(map(len, claims.values())),
+        lost=not status.allocation.hard or not readable or status.claim_count != sum(map(len, claims.values())),
     )
+
+
+class RecordMemo:
+    """The list of claims that was read last from the status of a pool: most of its namespaces are as they were."""
+
+    def __init__(self) -> None:
+        self._raw: Mapping[str, Any] = {}
+        self._amounts: dict[tuple[tuple[str, Any], ...], Amounts] = {}  # thousands of claims request the same
+        self.claims: dict[str, tuple[AllocatedClaim, ...]] = {}
+        """By namespace."""
+
+    def read(self, raw: Mapping[str, Any]) -> bool:
+        """Read a list, and return whether it is readable."""
+        before, known = self._raw, self.claims
+        self._raw = {}
+        try:
+            self.claims = {
+                namespace: known[namespace] if before.get(namespace) == entries else self._entries(entries)
+                for namespace, entries in raw.items()
+            }
+        except (AttributeError, KeyError, TypeError, ValueError):
+            self.claims = {}
+            return False
+        self._raw = raw
+        return True
+
+    def _entries(self, entries: Any) -> tuple[AllocatedClaim, ...]:
+        if len(self._amounts) > _MOST_AMOUNTS:
+            self._amounts.clear()
+        return tuple([self._entry(entry["name"], entry["uid"], entry.get("claims") or {}) for entry in entries])
+
+    def _entry(self, name: str, uid: str, values: Mapping[str, Any]) -> AllocatedClaim:
+        written = tuple(values.items())
+        amounts = self._amounts.get(written)
+        if amounts is None:
+            amounts = self._amounts[written] = _amounts(values)[0]
+        return AllocatedClaim(name, uid, amounts)
+
+
+_MOST_AMOUNTS = 10_000
 
 
 def scopes_of(pool: ResourcePool) -> dict[str, Any]:
@@ -215,8 +249,8 @@ def pool_facts(pool: Object) -> PoolFacts:
         uid=metadata.uid,
         deleting=metadata.deleting,
         unseen_since=metadata.created if pool.get("status", "observedGeneration") is None else None,
-        namespaces=frozenset(name for name in namespaces if isinstance(name, str)),
-        listed=frozenset(_listed(pool.get("status", "claims", default={}))),
+        namespaces=frozenset([name for name in namespaces if isinstance(name, str)]),
+        listed=_listed(pool.get("status", "claims")),
         deletes_bound=pool.get("spec", "config", "deleteBoundResources") is True,
         offer=Offer(
             name=metadata.name,
@@ -230,9 +264,14 @@ def pool_facts(pool: Object) -> PoolFacts:
     )
 
 
-def _listed(claims: Any) -> Iterable[str]:
-    for entries in (claims if isinstance(claims, Mapping) else {}).values():
-        yield from (_text(entry.get("uid")) for entry in entries if isinstance(entry, Mapping))
+def _listed(claims: Any) -> frozenset[str]:
+    if not isinstance(claims, Mapping):
+        return frozenset()
+    try:
+        return frozenset(map(itemgetter("uid"), chain.from_iterable(claims.values())))
+    except (KeyError, TypeError):  # damaged
+        entries = [entry for listed in claims.values() if isinstance(listed, list) for entry in listed]
+        return frozenset([_text(entry.get("uid")) for entry in entries if isinstance(entry, Mapping)])
 
 
 def selectors_of(pool: Object) -> tuple[LabelSelector, ...]:

@@ -596,9 +596,9 @@ BY_TEST: Final = (
     Mutant(
         "quota-list-believed",
         "a claim that only an edited list names is granted beyond the pool",
-        "konverge.reconcilers.quota.pools.allocate",
-        "_Allocator._is_witnessed",
-        "claim.namespace in self.observed.terminating or self.hold[claim.namespace].grants(entry.amounts)",
+        "konverge.reconcilers.quota.pools.account",
+        "_Accountant._is_witnessed",
+        "claim.namespace in self.observed.terminating or hold.grants(entry.amounts)",
         "True",
         test="tests/scenarios/quota/test_vandals.py::test_no_edit_of_one_record_grants_what_pods_use",
     ),

@@ -828,8 +828,8 @@ _QUOTA: Final = (
     Mutant(
         "quota-release-taken-back",
         "a released claim takes back at once what it let go",
-        QUOTA + "pools.allocate",
-        "_Allocator._is_released",
+        QUOTA + "pools.account",
+        "_Accountant._is_released",
         "return claim.stays_released()",
         "return False",
         ("tenants",),

@@ -363,16 +363,27 @@ class Applier:
             raise FieldsHeld(Held(key, conflict.conflicts)) from conflict
 
     async def apply_status(
-        self, key: Key, intent: Mapping[str, Any], *, cached: Cached, manager: str, writer: Hashable | None = None
+        self,
+        key: Key,
+        intent: Mapping[str, Any],
+        *,
+        cached: Cached,
+        manager: str,
+        writer: Hashable | None = None,
+        stored: Mapping[str, Any] | None = None,
     ) -> StatusResult | None:
         """Apply a status by force; None if nothing would change and nothing was sent.
 
-        `intent` names its kind, and its nulls are values. Raises the client's errors.
+        `intent` names its kind, and its nulls are values. `stored` is the cached status, if it is decoded already.
+        Raises the client's errors.
         """
         owner = Owner(manager, "Apply", "status")
         owned = (cached.owned or {}).get(owner)
         if owned is not None and changes_nothing(
-            intent, owned, {"status": cached.status()}, (self._results.get(key) or _NO_RESULTS).get(owner)
+            intent,
+            owned,
+            {"status": cached.status() if stored is None else stored},
+            (self._results.get(key) or _NO_RESULTS).get(owner),
         ):
             self._count(key.kind, "skipped")
             return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -89,15 +89,17 @@ class StatusEditors:
         )
 
 
-def _copy(stored: Mapping[str, Any]) -> dict[str, Any]:
-    copied: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(stored))
+def _copy(stored: Mapping[str, Any], without: Collection[str] = ()) -> dict[str, Any]:
+    part = {name: value for name, value in stored.items() if name not in without} if without else stored
+    copied: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(part))
     return copied
 
 
-def _model_draft(model: type[Status], stored: Mapping[str, Any]) -> Status:
-    """Return a status that equals the stored status and shares nothing with it."""
+def _model_draft(model: type[Status], stored: Mapping[str, Any], without: Collection[str]) -> Status:
+    """Return a status that equals the stored status, the fields `without` aside, and shares nothing with it."""
+    left_out = [model.model_fields[name].alias or name for name in without if name in model.model_fields]
     try:
-        return model.model_validate(_copy(stored))
+        return model.model_validate(_copy(stored, left_out))
     except ValidationError:
         return readable(model, stored)
 
@@ -297,7 +299,12 @@ class StatusWriter:
         intent = {"apiVersion": key.kind.api_version, "kind": key.kind.kind, "metadata": metadata, "status": status}
         try:
             response = await self._services.applier.apply_status(
-                key, intent, cached=cached, manager=self._services.manager, writer=ctx.trace.writer
+                key,
+                intent,
+                cached=cached,
+                manager=self._services.manager,
+                writer=ctx.trace.writer,
+                stored=editor.previous,
             )
         except NotFound:
             return

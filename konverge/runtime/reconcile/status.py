@@ -12,7 +12,7 @@ Conditions: https://github.com/kubernetes/community/blob/master/contributors/dev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, NoReturn, TypeVar, cast
@@ -113,7 +113,7 @@ class StatusEditor(Generic[St_co]):
         self,
         *,
         previous: Mapping[str, Any],
-        draft: Callable[[], Model | dict[str, Any]],
+        draft: Callable[[Collection[str]], Model | dict[str, Any]],
         generation: int,
         declared: Sequence[str] | None,
         now: datetime,
@@ -130,7 +130,7 @@ class StatusEditor(Generic[St_co]):
         self._now = now
         self._strict = strict
         self._ours = ours
-        self._initial = {} if ours is None else _wire(draft())
+        self._initial = {} if ours is None else _wire(draft(()))
         self._before = read_conditions(previous.get("conditions"))
         kept = self._before if declared is None else tuple(c for c in self._before if c.type in declared)
         self._initial_conditions = kept
@@ -145,8 +145,12 @@ class StatusEditor(Generic[St_co]):
     @property
     def _draft(self) -> Model | dict[str, Any]:
         """Created on first use: most reconciles only set conditions."""
+        return self._begun_draft()
+
+    def _begun_draft(self, without: Collection[str] = ()) -> Model | dict[str, Any]:
+        """Return the draft; a new draft lacks the fields `without`, which the caller sets."""
         if self._written_draft is None:
-            self._written_draft = self._create_draft()
+            self._written_draft = self._create_draft(without)
             self._read = (
                 self._written_draft.__dict__.get("conditions") if isinstance(self._written_draft, Model) else None
             )
@@ -161,8 +165,10 @@ class StatusEditor(Generic[St_co]):
         """Set the fields that were set in `status`, the observed generation aside; its conditions are set with `set_condition`."""
         if getattr(status, "conditions", ()):
             self._refuse(_unread())
-        for name in status.model_fields_set - {"conditions", "observed_generation"}:
-            setattr(self._draft, name, getattr(status, name))
+        names = status.model_fields_set - {"conditions", "observed_generation"}
+        draft = self._begun_draft(names)
+        for name in names:
+            setattr(draft, name, getattr(status, name))
 
     @property
     def split(self) -> bool:
@@ -369,7 +375,7 @@ class UnreadStatus(StatusEditor[Any]):
     """The status of an object with cached metadata only: nothing is written, and its use raises MetadataOnly."""
 
     def __init__(self, what: str, *, now: datetime, strict: bool) -> None:
-        super().__init__(previous={}, draft=dict, generation=0, declared=None, now=now, strict=strict)
+        super().__init__(previous={}, draft=lambda _: {}, generation=0, declared=None, now=now, strict=strict)
         self.skipped = True
         self._what = what
 

@@ -38,8 +38,7 @@ def observe(
     """Read the caches for a reconcile of one claim."""
     stored = ctx.cache(CLAIM).find(claim.namespace, claim.name)
     view = None if stored is None or stored.metadata.uid != claim.uid else claim_view(stored)
-    pools = complete(ctx, POOL)
-    views = pool_cache.read(pools, pools.all_metadata(), pool_facts)
+    views = pool_cache.read(complete(ctx, POOL), pool_facts)
     return ObservedClaim(view, {facts.name: facts for facts in views.values()})
 
 

@@ -9,7 +9,6 @@ to the next reconcile.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -19,17 +18,19 @@ from konverge.errors import Conflict, KonvergeError
 from konverge.objects import Object
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
 from konverge.reconcilers.quota.parse import quota_view
-from konverge.reconcilers.quota.pools.allocate import PoolAllocation, allocate
-from konverge.reconcilers.quota.pools.concurrency import for_each
+from konverge.reconcilers.quota.pools.allocate import PoolAllocation, allocate, allocation_steps
+from konverge.reconcilers.quota.pools.concurrency import for_each, in_slices
 from konverge.reconcilers.quota.pools.decide import (
     PoolWrites,
     bound_claims_in,
     never_granted,
     plan_writes,
+    planning_steps,
     suspects,
     target_quota,
     without,
 )
+from konverge.reconcilers.quota.pools.ledger import Ledger
 from konverge.reconcilers.quota.pools.observe import PoolObservation, has_lost_its_owner
 from konverge.reconcilers.quota.pools.outcomes import WriteOutcomes, is_refusal, server_message
 from konverge.reconcilers.quota.pools.render import resource_quota
@@ -52,7 +53,7 @@ class PoolChanged(Exception):
     """The stored pool has another version than the pool that was read: another process may have granted the same amounts."""
 
 
-async def delete_all(deletes: Iterable[Delete], ctx: Context[ResourcePool], slots: asyncio.Semaphore) -> None:
+async def delete_all(deletes: Iterable[Delete], ctx: Context[ResourcePool], parallel: int) -> None:
     """Delete objects by uid; an object that was recreated under the same name survives."""
 
     async def delete(item: Delete) -> None:
@@ -61,19 +62,20 @@ async def delete_all(deletes: Iterable[Delete], ctx: Context[ResourcePool], slot
         except Conflict:
             ctx.log.debug("an object was recreated and stays", namespace=item.namespace, name=item.name)
 
-    await for_each(deletes, delete, slots)
+    await for_each(deletes, delete, parallel)
 
 
 class QuotaWriter:
     """Applies the ResourceQuotas of one reconcile of one pool."""
 
     def __init__(
-        self, pool: ResourcePool, ctx: Context[ResourcePool], outcomes: WriteOutcomes, slots: asyncio.Semaphore
+        self, pool: ResourcePool, ctx: Context[ResourcePool], outcomes: WriteOutcomes, parallel: int, ledger: Ledger
     ) -> None:
         self._pool = pool
         self._ctx = ctx
         self._outcomes = outcomes
-        self._slots = slots
+        self._parallel = parallel
+        self._ledger = ledger
         self._applied: set[str] = set()
 
     async def apply_quotas(self, observed: PoolObservation) -> tuple[PoolObservation, PoolAllocation]:
@@ -82,8 +84,8 @@ class QuotaWriter:
         Errors: PoolChanged if a ResourceQuota is to be raised and the stored pool has another version than the pool that was read.
         """
         for _ in range(_ROUNDS):
-            allocation = allocate(observed)
-            writes = plan_writes(observed, allocation)
+            allocation = await in_slices(allocation_steps(observed, self._ledger))
+            writes = await in_slices(planning_steps(observed, allocation, self._ledger))
             if writes.raises and not await self._pool_is_current():
                 raise PoolChanged
             written, failed = await self._apply(observed, allocation, writes)
@@ -95,7 +97,7 @@ class QuotaWriter:
                 news.update(culprits)
                 if not culprits and is_refusal(failed[namespace]):
                     impossible |= never_granted(observed, allocation, namespace)
-            await for_each(writes.deletes, self._delete_quota, self._slots)
+            await for_each(writes.deletes, self._delete_quota, self._parallel)
             unconfirmed = (allocation.ending & (allocation.reserving | failed.keys())) - observed.unconfirmed
             if not news and not unconfirmed and not impossible:
                 return observed, allocation
@@ -106,7 +108,7 @@ class QuotaWriter:
                 impossible={**observed.impossible, **impossible},
             )
         self._outcomes.again = True
-        return observed, allocate(observed)
+        return observed, allocate(observed, self._ledger)
 
     async def _pool_is_current(self) -> bool:
         """Whether the server still has the version of the pool that this reconcile read."""
@@ -140,7 +142,7 @@ class QuotaWriter:
                 target, status_hard=present.status_hard, used=present.used, releasing=releasing, version=version
             )
 
-        await for_each(writes.applies, write, self._slots)
+        await for_each(writes.applies, write, self._parallel)
         return written, failed
 
     async def _apply_quota(

@@ -6,7 +6,6 @@ other error is recorded and raised at the end, after the statuses of the other c
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -35,10 +34,10 @@ async def write_claims(
     writes: PoolWrites,
     outcomes: WriteOutcomes,
     ctx: Context[ResourcePool],
-    slots: asyncio.Semaphore,
+    parallel: int,
 ) -> None:
     """Remove the release annotations that have taken effect, then write the statuses, with an Event for each transition."""
-    stripped = await _remove_release_annotations(writes.spent_releases, outcomes, ctx, slots)
+    stripped = await _remove_release_annotations(writes.spent_releases, outcomes, ctx, parallel)
 
     async def write(item: tuple[ClaimView, ClaimDecision]) -> None:
         claim, decision = item
@@ -61,11 +60,11 @@ async def write_claims(
         if event is not None:
             ctx.event_about(CLAIM, claim.metadata, event[0], decision.message, type_=event[1], action=event[2])
 
-    await for_each(writes.claim_statuses, write, slots)
+    await for_each(writes.claim_statuses, write, parallel)
 
 
 async def _remove_release_annotations(
-    claims: Iterable[ClaimView], outcomes: WriteOutcomes, ctx: Context[ResourcePool], slots: asyncio.Semaphore
+    claims: Iterable[ClaimView], outcomes: WriteOutcomes, ctx: Context[ResourcePool], parallel: int
 ) -> dict[str, Metadata]:
     """Return the stored metadata by uid; the status of a claim that changed since it was read is not written."""
     stripped: dict[str, Metadata] = {}
@@ -83,5 +82,5 @@ async def _remove_release_annotations(
         else:
             stripped[claim.uid] = stored.metadata
 
-    await for_each(claims, write, slots)
+    await for_each(claims, write, parallel)
     return stripped

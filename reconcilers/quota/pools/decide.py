@@ -8,17 +8,21 @@ is Bound only after its ResourceQuota grants it. A claim that is queued again st
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolStatus
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.quota.amounts import Amounts
 from konverge.reconcilers.quota.claims.decision import ClaimDecision
-from konverge.reconcilers.quota.claims.queue import in_queue_order, place_after
+from konverge.reconcilers.quota.claims.queue import in_queue_order, place_after, position
 from konverge.reconcilers.quota.claims.status import status_is_current
 from konverge.reconcilers.quota.kinds import CLAIM, RESOURCE_QUOTA
+from konverge.reconcilers.quota.parse import record_in
+from konverge.reconcilers.quota.pools.account import NamespaceAllocation
 from konverge.reconcilers.quota.pools.allocate import PoolAllocation
+from konverge.reconcilers.quota.pools.concurrency import finished
+from konverge.reconcilers.quota.pools.ledger import SLICE, Ledger
 from konverge.reconcilers.quota.pools.observe import PoolObservation, PoolRemains
 from konverge.reconcilers.quota.pools.outcomes import WriteOutcomes
 from konverge.reconcilers.quota.pools.render import defaults_of, pool_conditions, pool_status
@@ -33,6 +37,7 @@ __all__ = [
     "plan_finalize",
     "plan_status",
     "plan_writes",
+    "planning_steps",
     "record_of",
     "suspects",
     "target_quota",
@@ -53,51 +58,91 @@ class PoolWrites:
     record: PoolRecord
 
 
-def plan_writes(observed: PoolObservation, allocation: PoolAllocation) -> PoolWrites:
-    """Return the writes that bring the cluster to the allocation."""
+def plan_writes(observed: PoolObservation, allocation: PoolAllocation, ledger: Ledger | None = None) -> PoolWrites:
+    """Return the writes that bring the cluster to the allocation; a ledger knows the namespaces that need none."""
+    return finished(planning_steps(observed, allocation, ledger))
+
+
+def planning_steps(
+    observed: PoolObservation, allocation: PoolAllocation, ledger: Ledger | None = None
+) -> Generator[None, None, PoolWrites]:
+    """Plan as `plan_writes` does; yields between slices."""
+    planned = {} if ledger is None else ledger.planned
+    quotas, defaults = observed.quotas, defaults_of(observed.pool)
+    open_namespaces = [
+        (namespace, allocated)
+        for namespace, allocated in allocation.namespaces.items()
+        if (known := planned.get(namespace)) is None
+        or known[0] is not allocated
+        or known[1] is not quotas.get(namespace)
+    ]
     applies: dict[str, Amounts] = {}
-    raises = set()
-    deletes = []
-    defaults = defaults_of(observed.pool)
-    for namespace, hard in allocation.quotas.items():
-        present = observed.quotas.get(namespace)
-        if hard is None:
-            if present is not None and namespace not in observed.terminating:
-                deletes.append(namespace)
-        elif namespace not in allocation.reserving and (
-            present is None
-            or not present.intact
-            or dict(present.hard) != hard
-            or (
-                namespace not in observed.terminating
-                and not _annotations_are_current(
-                    defaults,
-                    present,
-                    allocation.claims.get(namespace, ()),
-                    allocation.witnesses.get(namespace, {}),
-                )
-            )
-        ):
+    raises, deletes = set(), []
+    statuses: list[tuple[ClaimView, ClaimDecision]] = []
+    for number, (namespace, allocated) in enumerate(open_namespaces):
+        if number and number % SLICE == 0:
+            yield
+        present = quotas.get(namespace)
+        outdated = _outdated_statuses(observed, allocated)
+        target = allocated.target
+        hard = None if target is None else target.hard
+        applied = deleted = False
+        if target is not None and hard is None:
+            deleted = present is not None and namespace not in observed.terminating
+        elif hard is not None and not allocated.reserving:
+            applied = present is None or not _is_current(observed, defaults, namespace, allocated, hard, present)
+        if hard is not None and applied:
             applies[namespace] = hard
             if present is None or any(amount > present.hard.get(resource, 0) for resource, amount in hard.items()):
                 raises.add(namespace)
-    decided = (
-        (claim, allocation.decisions[claim.uid])
-        for claim in in_queue_order(observed.claims)
-        if claim.uid in allocation.decisions
-        and not (claim.namespace in allocation.reserving and allocation.decisions[claim.uid].bound)
-    )
+        if deleted:
+            deletes.append(namespace)
+        statuses += outdated
+        if applied or deleted or outdated:
+            planned.pop(namespace, None)
+        else:
+            planned[namespace] = (allocated, present)
+    for namespace in planned.keys() - allocation.namespaces.keys():
+        del planned[namespace]
     return PoolWrites(
         applies=applies,
         raises=frozenset(raises),
         deletes=tuple(deletes),
-        claim_statuses=tuple(
-            (claim, decision)
-            for claim, decision in decided
-            if not status_is_current(claim, decision, place_after(claim, decision, observed.pool), observed.semantics)
-        ),
+        claim_statuses=tuple(sorted(statuses, key=lambda status: position(status[0]))),
         spent_releases=allocation.spent_releases,
         record=record_of(allocation),
+    )
+
+
+def _outdated_statuses(
+    observed: PoolObservation, allocated: NamespaceAllocation
+) -> list[tuple[ClaimView, ClaimDecision]]:
+    """Return the claims of a namespace whose status does not show the decision yet; a claim is Bound only after its grant."""
+    return [
+        (claim, decision)
+        for claim in allocated.claims
+        if (decision := allocated.decisions.get(claim.uid)) is not None
+        and not (allocated.reserving and decision.bound)
+        and not status_is_current(claim, decision, place_after(claim, decision, observed.pool), observed.semantics)
+    ]
+
+
+def _is_current(
+    observed: PoolObservation,
+    defaults: Amounts,
+    namespace: str,
+    allocated: NamespaceAllocation,
+    hard: Amounts,
+    present: QuotaView,
+) -> bool:
+    """Whether the ResourceQuota of a namespace is as it will be applied."""
+    witness = {} if allocated.target is None else allocated.target.witness
+    return (
+        present.intact
+        and dict(present.hard) == hard
+        and (
+            namespace in observed.terminating or _annotations_are_current(defaults, present, allocated.entries, witness)
+        )
     )
 
 
@@ -128,7 +173,7 @@ def record_of(allocation: PoolAllocation) -> PoolRecord:
 
 def bound_claims_in(namespace: str, observed: PoolObservation, allocation: PoolAllocation) -> set[str]:
     """Return the uids of a namespace's claims that this allocation allocates."""
-    return {claim.uid for claim in observed.claims if claim.namespace == namespace and _is_bound(claim, allocation)}
+    return {claim.uid for claim in observed.claims_in.get(namespace, ()) if _is_bound(claim, allocation)}
 
 
 def _is_bound(claim: ClaimView, allocation: PoolAllocation) -> bool:
@@ -141,10 +186,8 @@ def suspects(observed: PoolObservation, allocation: PoolAllocation, namespace: s
     listed = {entry.uid for entry in observed.recorded.claims.get(namespace, ())}
     return [
         claim.uid
-        for claim in in_queue_order(observed.claims)
-        if claim.namespace == namespace
-        and (claim.uid not in listed or claim.uid in allocation.unwitnessed)
-        and _is_bound(claim, allocation)
+        for claim in in_queue_order(observed.claims_in.get(namespace, ()))
+        if (claim.uid not in listed or claim.uid in allocation.unwitnessed) and _is_bound(claim, allocation)
     ]
 
 
@@ -170,6 +213,7 @@ def plan_status(
     refused: Mapping[str, str],
     outcomes: WriteOutcomes,
     retry: float,
+    ledger: Ledger | None = None,
 ) -> Plan[ResourcePoolStatus]:
     """Return the plan of the pool's status.
 
@@ -177,7 +221,7 @@ def plan_status(
     """
     return Plan(
         set_conditions=pool_conditions(observed.pool, allocation, refused),
-        draft=pool_status(observed.pool, allocation, tuple(sorted(observed.selected))),
+        draft=pool_status(observed.pool, allocation, tuple(sorted(observed.selected)), ledger),
         outcome=_next_reconcile(allocation, refused, outcomes, retry),
     )
 
@@ -200,7 +244,7 @@ def plan_finalize(pool: ResourcePool, remains: PoolRemains) -> tuple[tuple[Delet
     """
     bound: set[tuple[str, str, str]] = set()
     if pool.spec.config.delete_bound_resources:
-        listed = pool.status.claims.items()
+        listed = record_in(pool.status).claims.items()
         bound |= {(namespace, entry.name, entry.uid) for namespace, entries in listed for entry in entries}
         bound |= {
             (claim.namespace, claim.name, claim.uid)

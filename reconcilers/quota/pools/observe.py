@@ -1,22 +1,19 @@
-"""The observation of a pool: cache reads, gathered into frozen views.
+"""The observation of a pool as frozen views, and what belongs to a pool.
 
-Guarantees: reads caches only, and decides nothing. If a cache is not synced the reconcile ends before it writes, so an object that is
-missing from an incomplete cache never counts as deleted (X04).
+Guarantees: decides nothing. `konverge.reconcilers.quota.pools.observer` reads it from the caches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from konverge.crds.quota_v1beta2 import ResourcePool
 from konverge.objects import Metadata
-from konverge.reconcilers.quota.kinds import CLAIM, NAMESPACE, RESOURCE_QUOTA
-from konverge.reconcilers.quota.namespace_selectors import selects
-from konverge.reconcilers.quota.parse import claim_view, pool_view, quota_view, record_in
-from konverge.reconcilers.quota.settings import Settings
-from konverge.reconcilers.quota.view_cache import ViewCache, complete
+from konverge.reconcilers.quota.claims.queue import in_queue_order
+from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
 from konverge.reconcilers.quota.views import NOWHERE, ClaimView, PoolRecord, PoolView, QuotaView
 from konverge.reconcilers.quota.words import QuotaLabel, Semantics, quota_name
 
@@ -24,15 +21,39 @@ if TYPE_CHECKING:
     from konverge.runtime import Context
 
 __all__ = [
+    "ClaimsByNamespace",
     "PoolObservation",
     "PoolRemains",
-    "PoolViewCaches",
     "belongs",
     "has_lost_its_owner",
-    "observe",
-    "observe_remains",
     "quota_basis",
 ]
+
+
+class ClaimsByNamespace(Collection[ClaimView]):
+    """Claims, by namespace and in queue order; the tuple of a namespace stays the same object until it changes."""
+
+    def __init__(self, by_namespace: Mapping[str, tuple[ClaimView, ...]]) -> None:
+        self.by_namespace = by_namespace
+
+    @classmethod
+    def of(cls, claims: Collection[ClaimView]) -> ClaimsByNamespace:
+        """Return these claims by namespace."""
+        if isinstance(claims, cls):
+            return claims
+        grouped: dict[str, list[ClaimView]] = {}
+        for claim in in_queue_order(claims):
+            grouped.setdefault(claim.namespace, []).append(claim)
+        return cls({namespace: tuple(members) for namespace, members in grouped.items()})
+
+    def __iter__(self) -> Iterator[ClaimView]:
+        return chain.from_iterable(self.by_namespace.values())
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_namespace.values()))
+
+    def __contains__(self, claim: object) -> bool:
+        return any(claim in members for members in self.by_namespace.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +67,7 @@ class PoolObservation:
     pool: PoolView
     selected: frozenset[str] = frozenset()
     terminating: frozenset[str] = frozenset()
-    claims: tuple[ClaimView, ...] = ()
+    claims: Collection[ClaimView] = ()
     quotas: Mapping[str, QuotaView] = field(default_factory=dict)
     foreign: frozenset[str] = frozenset()
     """Namespaces that have a ResourceQuota of this name that is not the pool's: an apply is refused before it is sent."""
@@ -63,6 +84,11 @@ class PoolObservation:
     namespace_share: float = 1.0
     """One namespace's part of both limits."""
 
+    @property
+    def claims_in(self) -> Mapping[str, tuple[ClaimView, ...]]:
+        """The claims by namespace, in queue order."""
+        return ClaimsByNamespace.of(self.claims).by_namespace
+
 
 @dataclass(frozen=True, slots=True)
 class PoolRemains:
@@ -70,18 +96,6 @@ class PoolRemains:
 
     claims: tuple[ClaimView, ...] = ()
     quotas: tuple[Metadata, ...] = ()
-
-
-class PoolViewCaches:
-    """The view caches of the pool controller."""
-
-    def __init__(self) -> None:
-        self.claims: ViewCache[ClaimView] = ViewCache()
-        self.quotas: dict[str, ViewCache[tuple[int, QuotaView]]] = {}
-
-    def forget(self, pool: str) -> None:
-        """Drop the views of a deleted pool."""
-        self.quotas.pop(pool, None)
 
 
 def belongs(claim: ClaimView, pool: str, uid: str, listed: Container[str] = ()) -> bool:
@@ -95,82 +109,9 @@ def belongs(claim: ClaimView, pool: str, uid: str, listed: Container[str] = ()) 
     return claim.queue == (pool, uid) or (claim.assigned == (pool, uid) and not claim.needs_new_pool)
 
 
-def observe(
-    pool: ResourcePool, ctx: Context[ResourcePool], caches: PoolViewCaches, settings: Settings
-) -> PoolObservation:
-    """Read the caches for a reconcile of one pool."""
-    selected: set[str] = set()
-    terminating: set[str] = set()
-    everywhere: set[str] = set()
-    for metadata in complete(ctx, NAMESPACE).all_metadata():
-        everywhere.add(metadata.name)
-        if metadata.deleting:
-            terminating.add(metadata.name)
-        elif selects(pool.spec.selectors, metadata.labels or {}):
-            selected.add(metadata.name)
-    recorded = record_in(pool.status)
-    listed = {entry.uid for entries in recorded.claims.values() for entry in entries}
-    claims = complete(ctx, CLAIM)
-    views = caches.claims.read(claims, claims.all_metadata(), claim_view)
-    quotas = _quotas(pool, ctx, caches, everywhere)
-    reader, name = ctx.cache(RESOURCE_QUOTA), quota_name(pool.name)
-    return PoolObservation(
-        pool=pool_view(pool),
-        selected=frozenset(selected),
-        terminating=frozenset(terminating),
-        claims=tuple(view for view in views.values() if belongs(view, pool.name, pool.uid, listed)),
-        quotas=quotas,
-        foreign=frozenset(
-            namespace for namespace in selected - quotas.keys() if reader.metadata(namespace, name) is not None
-        ),
-        recorded=recorded,
-        semantics=settings.semantics,
-        max_claims=settings.max_claims,
-        max_status_bytes=settings.max_status_bytes,
-        namespace_share=settings.namespace_share,
-    )
-
-
 def has_lost_its_owner(quota: Metadata, pool: str) -> bool:
     """Whether a ResourceQuota is the pool's by name and label and lacks its owner reference: it is adopted again."""
     return quota.name == quota_name(pool) and quota.controller is None and quota.label(QuotaLabel.POOL) == pool
-
-
-def _quotas(
-    pool: ResourcePool, ctx: Context[ResourcePool], caches: PoolViewCaches, namespaces: set[str]
-) -> dict[str, QuotaView]:
-    """Return the ResourceQuotas that the pool controls, and the ResourceQuotas to adopt, by namespace.
-
-    A copy under another name has the owner reference too, and grants nothing.
-    """
-    reader = complete(ctx, RESOURCE_QUOTA)
-    cache = caches.quotas.setdefault(pool.name, ViewCache())
-    name = quota_name(pool.name)
-    mine = [metadata for metadata in reader.metadata_by_index("owner", pool.uid) if metadata.name == name]
-    others = (reader.metadata(namespace, name) for namespace in namespaces - {metadata.namespace for metadata in mine})
-    strays = [metadata for metadata in others if metadata is not None and has_lost_its_owner(metadata, pool.name)]
-    views = cache.read(reader, [*mine, *strays], lambda quota: (pool.generation, quota_view(quota, pool)))
-    if any(generation != pool.generation for generation, _ in views.values()):
-        caches.forget(pool.name)  # `intact` depends on the pool's scopes
-        return _quotas(pool, ctx, caches, namespaces)
-    return {namespace: view for (namespace, _), (_, view) in views.items()}
-
-
-def observe_remains(pool: ResourcePool, ctx: Context[ResourcePool], caches: PoolViewCaches) -> PoolRemains:
-    """Read the caches for the finalizer of a pool. Its ResourceQuotas include those that an orphaning deletion released from it."""
-    claims: tuple[ClaimView, ...] = ()
-    if pool.spec.config.delete_bound_resources:
-        reader = complete(ctx, CLAIM)
-        claims = tuple(caches.claims.read(reader, reader.all_metadata(), claim_view).values())
-    name = quota_name(pool.name)
-    quotas = tuple(
-        metadata
-        for metadata in complete(ctx, RESOURCE_QUOTA).all_metadata()
-        if metadata.name == name
-        and metadata.label(QuotaLabel.POOL) == pool.name
-        and (metadata.controller is None or metadata.controller.uid == pool.uid)
-    )
-    return PoolRemains(claims, quotas)
 
 
 def quota_basis(pool: ResourcePool, ctx: Context[ResourcePool], namespace: str) -> tuple[object, ...]:

@@ -86,6 +86,9 @@ class RejectedQuotas:
         now: float,
     ) -> None:
         """Remember the rejections that still hold, and the rejections among these outcomes."""
+        if not outcomes.culprits:
+            self.replace(pool, recalled.held)
+            return
         generations = {claim.uid: claim.generation for claim in claims}
         new = {
             namespace: RejectedQuota(

@@ -6,13 +6,14 @@ Guarantees: pure. Amounts have the format of the pool's hard.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Generator, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from konverge.crds.quota_v1beta2 import (
     MAX_USED,
     Amounts,
-    ClaimEntry,
+    ClaimList,
     Exhaustion,
     ResourcePool,
     ResourcePoolStatus,
@@ -26,7 +27,9 @@ from konverge.reconcilers.quota.claims.decision import too_many_claims
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
 from konverge.reconcilers.quota.parse import scopes_of
 from konverge.reconcilers.quota.pools.allocate import PoolAllocation
-from konverge.reconcilers.quota.views import PoolView
+from konverge.reconcilers.quota.pools.concurrency import finished
+from konverge.reconcilers.quota.pools.ledger import SLICE, Ledger, RenderedClaims
+from konverge.reconcilers.quota.views import AllocatedClaim, PoolView
 from konverge.reconcilers.quota.words import (
     Message,
     QuotaAnnotation,
@@ -40,7 +43,7 @@ from konverge.reconcilers.quota.words import (
 )
 from konverge.runtime import ConditionUpdate
 
-__all__ = ["defaults_of", "pool_conditions", "pool_status", "resource_quota"]
+__all__ = ["defaults_of", "pool_conditions", "pool_status", "render_steps", "resource_quota"]
 
 
 def resource_quota(
@@ -96,31 +99,16 @@ def _at_most(used: Mapping[str, int], pool: PoolView) -> Mapping[str, int]:
     }
 
 
-def pool_status(view: PoolView, allocation: PoolAllocation, namespaces: tuple[str, ...]) -> ResourcePoolStatus:
-    """Return the status of a pool, conditions aside."""
-    written: dict[tuple[tuple[str, int], ...], Amounts] = {}  # among thousands of claims many request the same
-
-    def formatted(amounts: Mapping[str, int]) -> Amounts:
-        wanted = tuple(amounts.items())
-        known = written.get(wanted)
-        if known is None:
-            known = written[wanted] = _formatted(amounts, view)
-        return known
-
+def pool_status(
+    view: PoolView, allocation: PoolAllocation, namespaces: tuple[str, ...], ledger: Ledger | None = None
+) -> ResourcePoolStatus:
+    """Return the status of a pool, conditions aside; a ledger keeps the rendered claims of each namespace."""
+    rendered = {} if ledger is None else ledger.rendered
     return ResourcePoolStatus(
         namespace_count=len(namespaces),
-        claim_count=sum(len(entries) for entries in allocation.claims.values()),
+        claim_count=allocation.listed,
         namespaces=namespaces,
-        claims={
-            namespace: tuple(
-                # Not validated: there are thousands of entries, built from parsed input.
-                ClaimEntry.model_construct(
-                    name=entry.name, namespace=namespace, uid=entry.uid, claims=formatted(entry.amounts)
-                )
-                for entry in entries
-            )
-            for namespace, entries in allocation.claims.items()
-        },
+        claims=ClaimList(finished(render_steps(view, allocation, rendered))),
         allocation=AllocationStatus(
             hard=_formatted({resource: quantity.billionths for resource, quantity in view.hard.items()}, view),
             used=_formatted(_at_most(allocation.used, view), view),
@@ -134,6 +122,29 @@ def pool_status(view: PoolView, allocation: PoolAllocation, namespaces: tuple[st
         },
         releasing={namespace: _formatted(amounts, view) for namespace, amounts in sorted(allocation.releasing.items())},
     )
+
+
+def render_steps(
+    view: PoolView, allocation: PoolAllocation, rendered: RenderedClaims
+) -> Generator[None, None, dict[str, list[Any]]]:
+    """Return the list of claims by namespace, rendered again where the entries changed since `rendered`; yields between slices."""
+    changed = [
+        (namespace, entries)
+        for namespace, entries in allocation.claims.items()
+        if (known := rendered.get(namespace)) is None or known[0] is not entries
+    ]
+    for number, (namespace, entries) in enumerate(changed):
+        if number and number % SLICE == 0:
+            yield
+        rendered[namespace] = (entries, [_entry(namespace, entry, view) for entry in entries])
+    for namespace in rendered.keys() - allocation.claims.keys():
+        del rendered[namespace]
+    return {namespace: rendered[namespace][1] for namespace in allocation.claims}
+
+
+def _entry(namespace: str, entry: AllocatedClaim, view: PoolView) -> dict[str, Any]:
+    """Return a claim as the API server stores it, its keys sorted."""
+    return {"claims": _formatted(entry.amounts, view), "name": entry.name, "namespace": namespace, "uid": entry.uid}
 
 
 def pool_conditions(
@@ -152,8 +163,9 @@ def _ready(allocation: PoolAllocation, refused: Mapping[str, str]) -> ConditionU
             fit(join(f"{namespace}: {refused[namespace]}" for namespace in sorted(refused))),
         )
     if allocation.status_full:
-        listed = sum(len(entries) for entries in allocation.claims.values())
-        return ConditionUpdate(QuotaCondition.READY, False, QuotaReason.TOO_MANY_CLAIMS, too_many_claims(listed))
+        return ConditionUpdate(
+            QuotaCondition.READY, False, QuotaReason.TOO_MANY_CLAIMS, too_many_claims(allocation.listed)
+        )
     return ConditionUpdate(QuotaCondition.READY, True, QuotaReason.SUCCEEDED, Message.RECONCILED)
 
 

@@ -14,7 +14,13 @@ from konverge.kinds import kind
 from konverge.objects import Metadata, Object
 from konverge.rbac import narrowed_roles
 from konverge.reconcilers.apps import Settings, controller, install, rules
-from konverge.reconcilers.apps.installation import instances_in, instances_using, release_of_chart
+from konverge.reconcilers.apps.installation import (
+    BY_REFERENT,
+    instances_in,
+    instances_using,
+    referents_of,
+    release_of_chart,
+)
 from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_CHART, SECRET
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.runtime import Manager, cluster_role
@@ -36,6 +42,10 @@ class Caches:
 
     def list(self, namespace: str | None = None) -> Sequence[Object]:
         return [instance for instance in self._instances if namespace in (None, instance.namespace)]
+
+    def metadata_by_index(self, index: str, value: str) -> Sequence[Metadata]:
+        assert index == BY_REFERENT
+        return [instance.metadata for instance in self._instances if value in referents_of(instance)]
 
     def keys(self, namespace: str | None = None) -> Sequence[Key]:
         return [Key("", INSTANCE, instance.namespace, instance.name) for instance in self.list(namespace)]

@@ -32,6 +32,7 @@ from konverge.reconcilers.quota.claims.status import claim_condition, claim_even
 from konverge.reconcilers.quota.kinds import CLAIM, RESOURCE_QUOTA
 from konverge.reconcilers.quota.metrics import QuotaMetrics, claim_series, pool_series
 from konverge.reconcilers.quota.parse import claim_view, pool_references, pool_view, pools_of, quota_view, record_in
+from konverge.reconcilers.quota.pools.concurrency import finished
 from konverge.reconcilers.quota.pools.render import (
     pool_conditions,
     pool_status,
@@ -202,9 +203,8 @@ def test_the_metrics_of_the_requirement_are_shown_as_it_prints_them() -> None:
     metrics = Metrics()
     shown = QuotaMetrics.within(metrics)
     assert QuotaMetrics.within(metrics) is shown
-    shown.set_pool(
-        "sampler", pool_series(replace(here.pool, name="sampler"), here.last, pool_conditions(here.pool, here.last, {}))
-    )
+    conditions = pool_conditions(here.pool, here.last, {})
+    finished(shown.set_pool(replace(here.pool, name="sampler"), here.last, conditions))
     for claim in here.claims.values():
         shown.set_claim(claim, here.last.decisions[claim.uid], "sampler")
     text = generate_latest(metrics.registry).decode()
@@ -233,12 +233,12 @@ def test_the_series_of_deleted_pools_and_claims_are_removed() -> None:
     here = settled()
     assert here.last is not None
     shown = QuotaMetrics()
-    series = pool_series(here.pool, here.last, ())
-    shown.set_pool("p", series)
+    assert finished(shown.set_pool(here.pool, here.last, ())) == []
     claim = here.claims["solar-test", "skip-the-line"]
     shown.set_claim(claim, BOUND, "p")
-    shown.set_pool("p", None)
-    shown.remove_claim(claim.namespace, claim.name)
+    shown.remove_pool("p")
+    for path in here.claims:
+        shown.remove_claim(*path)
     assert not [sample for family in shown.collect() for sample in family.samples]
     assert claim_series(claim, BOUND, "p")
 

@@ -105,7 +105,7 @@ async def test_retraction_removes_a_condition_from_an_atomic_list(lab: Lab) -> N
 
 def editor(previous: dict[str, Any], told: list[ConditionError] | None = None, **given: Any) -> StatusEditor[Any]:
     chosen: dict[str, Any] = {
-        "draft": lambda: {**previous, "conditions": [dict(one) for one in previous.get("conditions", ())]},
+        "draft": lambda _: {**previous, "conditions": [dict(one) for one in previous.get("conditions", ())]},
         "declared": None,
         "strict": told is None,
         "ours": Ours(frozenset(), frozenset()),
@@ -135,7 +135,7 @@ def test_conditions_in_a_draft_are_refused_with_what_to_write() -> None:
     with pytest.raises(ConditionError, match=r"ctx\.status\.set_condition"):
         status.intent(failed=False)
     told: list[ConditionError] = []
-    modelled = editor({}, told, draft=kv.Status, declared=("Ready",), ours=None)
+    modelled = editor({}, told, draft=lambda _: kv.Status(), declared=("Ready",), ours=None)
     modelled.draft.conditions = (Condition(type="Ready", status="True"),)
     assert modelled.intent(failed=False) == {"observedGeneration": 1}
     modelled.update(kv.Status(conditions=(Condition(type="Ready", status="True"),)))

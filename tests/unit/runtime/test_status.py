@@ -41,7 +41,7 @@ def editor(
 ) -> StatusEditor[Any]:
     return StatusEditor(
         previous=previous or {},
-        draft=lambda: draft or Draft(),
+        draft=lambda _: draft or Draft(),
         generation=generation,
         declared=declared,
         now=NOW,

@@ -1,0 +1,50 @@
+"""The cost of one changed object does not grow with the number of its neighbours: Python calls are counted, so other load does not matter."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+pytestmark = pytest.mark.timeout(600)
+
+BENCH: Final = Path(__file__).resolve().parents[2] / "tools" / "bench" / "bench_neighbours.py"
+FEW: Final = 10
+MANY: Final = 110
+PER_NEIGHBOUR: Final = {
+    "quota": 0.5,
+    "operations": 0.5,
+    "workspaces": 0.5,
+    "applications": 0.5,
+    "machines": 0.5,
+}
+"""The most calls for each neighbour more; one call for each neighbour in one place is 1."""
+
+
+def _measured(family: str, count: int) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, str(BENCH), family, str(count)],
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("family", PER_NEIGHBOUR)
+def test_one_changed_object_costs_no_more_among_more_neighbours(family: str) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        few, many = pool.map(lambda count: _measured(family, count), (FEW, MANY))
+    assert few["calls"] > 100
+    grown = (many["calls"] - few["calls"]) / (MANY - FEW)
+    assert grown <= PER_NEIGHBOUR[family], f"{grown:g} calls for each neighbour: {few} among {FEW}, {many} among {MANY}"
+    assert many["writes"] <= few["writes"] + 1
