@@ -8,8 +8,7 @@ import pytest
 
 import konverge as kv
 from konverge.clock import rfc3339
-from konverge_testing import Lab, admit
-from konverge_testing.lab.ready import Workloads
+from konverge_testing import Lab, Workloads, admit
 from tutorial import build
 from tutorial.clock import last_due, seconds_until_next
 from tutorial.decide import decide

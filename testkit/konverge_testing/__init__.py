@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from konverge_testing.control_plane import ControlPlane
     from konverge_testing.failures import BinariesMissing, ControlPlaneError
     from konverge_testing.lab import Lab, install_crds
+    from konverge_testing.lab.ready import Workloads
     from konverge_testing.loop import VirtualTimeLoop
     from konverge_testing.memory_server import ApiServer
     from konverge_testing.proxy import FaultProxy
@@ -32,6 +33,7 @@ __all__ = [
     "Lab",
     "SilentWire",
     "VirtualTimeLoop",
+    "Workloads",
     "admit",
     "check_round_trips",
     "install_crds",
@@ -48,6 +50,7 @@ _HOMES = {
     "Lab": "konverge_testing.lab",
     "SilentWire": "konverge_testing.wire",
     "VirtualTimeLoop": "konverge_testing.loop",
+    "Workloads": "konverge_testing.lab.ready",
     "admit": "konverge_testing.admission",
     "check_round_trips": "konverge_testing.round_trips",
     "install_crds": "konverge_testing.lab",

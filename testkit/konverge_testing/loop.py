@@ -92,7 +92,8 @@ class Livelock(RuntimeError):
 class _JumpingSelector(selectors.PollSelector):
     """Polls the real selector; if nothing is ready, lets the loop jump instead of waiting.
 
-    It is poll on each system: the lab copies a process in the midst of a run, and the copy does not inherit the kqueue of macOS. While the loop has work, it polls only outside connections: results of threads are in the loop's own queue.
+    It is poll on each system: the lab copies a process in the midst of a run, and the copy does not inherit the kqueue of macOS. While the
+    loop has work, it polls only outside connections: results of threads are in the loop's own queue.
     """
 
     def __init__(self) -> None:

@@ -40,3 +40,17 @@ def test_a_row_without_an_existing_test_is_found(tree: Tree) -> None:
     assert problem_of("| A | yes |", tree.root) == "names 0 tests, and not one"
     assert problem_of("| A | `tests/meta/absent.py::test_a` |", tree.root) == "there is no tests/meta/absent.py"
     assert "has no test_absent" in problem_of("| A | `tests/meta/test_comparison.py::test_absent` |", tree.root)
+
+
+def test_page_side_by_side_counts_the_lines_of_each_program(tree: Tree) -> None:
+    examples, go = tree.root / "examples", tree.root / "examples" / "page_kubebuilder"
+    programs = (
+        [examples / "page_kopf.py"],
+        [go / name for name in ("controller.go", "types.go", "main.go")],
+        [examples / "page_kube_rs" / "src" / "main.rs"],
+        [examples / "page_operator.py"],
+    )
+    lines = " | ".join(str(sum(len(path.read_text().splitlines()) for path in files)) for files in programs)
+    page = (tree.root / "docs/guide/side-by-side.md").read_text()
+    assert f"| Lines of the author | {lines} |" in page
+    assert f"| {len((go / 'zz_generated.deepcopy.go').read_text().splitlines())}, and manifests |" in page

@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -33,11 +34,12 @@ from konverge.kinds import Kind, kind
 from konverge.objects import Object
 from konverge.runtime import Manager
 from konverge.runtime.admission.settings import WebhookSettings
+from konverge_testing.apiserver.catalog import builtin
 from konverge_testing.demo.running import HOME, apply, log_of, running
 from konverge_testing.demo.stages import Stage
 from konverge_testing.lab.ready import Workloads
 
-__all__ = ["Script", "demo_of_operator", "prepared", "state_of"]
+__all__ = ["Script", "demo_of_operator", "names_for_kubectl", "prepared", "state_of"]
 
 _LOOK_SECONDS: Final = 0.2
 _PODS_TAKE: Final = 1.0
@@ -196,11 +198,19 @@ async def _look(admin: Client, samples: Sequence[_Sample], shown: dict[str, str]
     return done
 
 
+def names_for_kubectl(definitions: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the plural of each kind, with the group if kubectl would take the plural for a built-in kind or for another of these kinds."""
+    specs = [each["spec"] for each in definitions]
+    taken = Counter(each["names"]["plural"] for each in specs)
+    taken.update(name for each in builtin() for name in (each.plural, each.singular, *each.short_names))
+    plurals = [(each["names"]["plural"], each["group"]) for each in specs]
+    return [plural if taken[plural] == 1 else f"{plural}.{group}" for plural, group in plurals]
+
+
 def _print_result(stage: Stage, script: Script, debug: str, samples: Sequence[_Sample]) -> None:
     click.echo(f"\nAll samples are ready.\n\n  export KUBECONFIG={stage.kubeconfig}")
-    names = ",".join(each["spec"]["names"]["plural"] for each in script.definitions)
     if stage.kubectl:
-        click.echo(f"  {stage.kubectl} get {names}")
+        click.echo(f"  {stage.kubectl} get {','.join(names_for_kubectl(script.definitions))}")
     for what, namespace, name, waits in samples[:1]:
         if waits:
             place = f" -n {namespace}" if namespace else ""

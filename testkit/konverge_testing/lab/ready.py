@@ -174,7 +174,13 @@ _STATUSES: Final[Mapping[str, _Statuses]] = {
 
 
 class Workloads(StandIn):
-    """Keeps the workloads of these kinds ready; each becomes ready `seconds` after it was created or changed."""
+    """Keeps the workloads of these kinds ready; each becomes ready `seconds` after it was created or changed.
+
+    A stand-in for `lab.enter`, if the names of the objects are not known: `lab.ready` keeps one object ready. Raises UsageError for a kind
+    that `lab.ready` does not know.
+
+        await lab.enter(Workloads(lab.config, JOB, namespace=lab.namespace, seconds=60, random=lab.rng()))
+    """
 
     NAME = "kube-controller-manager"
 

@@ -122,6 +122,7 @@ def test_every_example_is_run_by_a_test() -> None:
         "test_traced": "tests/unit/runtime/test_guide_examples.py",
         "traced_operator": "tests/unit/runtime/test_guide_examples.py",
         "tutorial": "testkit/tests/scenarios/lab/test_cronjob.py",
+        "website": "testkit/tests/scenarios/lab/test_website.py",
     }
     programs = [*EXAMPLES.glob("*.py"), *(init.parent for init in EXAMPLES.glob("*/__init__.py"))]
     assert sorted(path.stem for path in programs) == sorted(tested)

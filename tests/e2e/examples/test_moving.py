@@ -1,4 +1,4 @@
-"""The programs of docs/guide/moving-from-kopf.md and docs/guide/moving-from-kubebuilder.md do the same for their users, on a real control plane."""
+"""The four programs of docs/guide/side-by-side.md do the same for their users, on a real control plane, and konverge takes over from each."""
 
 from __future__ import annotations
 
@@ -41,17 +41,27 @@ def kubebuilder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     return link
 
 
+@pytest.fixture(scope="module")
+def kube_rs(request: pytest.FixtureRequest) -> Path:
+    """The operator in Rust."""
+    return built_or_skipped("page-kube-rs", request.config) / "program"
+
+
 def shows(text: str) -> Callable[[kv.Object], bool]:
     return lambda map_: map_.get("data") == {"index.html": text}
 
 
 async def publish_and_change(lab: Lab, name: str) -> None:
+    """Publish a page and change it; each program has to leave this child, this finalizer and this status."""
     await lab.create(Page.new(name, spec=PageSpec(text="hello")))
     await lab.until(CONFIG_MAP, name, shows("hello"))
     await lab.until(Page, name, lambda page: page.status.characters == 5)
     await lab.patch(Page, name, {"spec": {"text": "hello, world"}})
     await lab.until(CONFIG_MAP, name, shows("hello, world"))
-    await lab.until(Page, name, lambda page: page.status.characters == 12)
+    page = await lab.until(Page, name, lambda page: page.status.characters == 12)
+    [owner] = (await lab.get(CONFIG_MAP, name)).metadata.owner_references
+    assert (owner.kind, owner.uid, owner.controller) == ("Page", page.uid, True)
+    assert page.metadata.finalizers
 
 
 async def work_of_the_old_operator(lab: Lab) -> None:
@@ -83,6 +93,24 @@ async def test_pages_move_from_kopf_to_konverge(cluster: Lab) -> None:
         await publish_and_change(cluster, "new")
         await cluster.until(Page, "old", kv.is_true("Ready"))
         assert await leave_kopf(cluster.client, cluster.namespace) == 1
+        await repair_and_withdraw(cluster)
+
+
+async def test_pages_move_from_kube_rs_to_konverge(
+    cluster: Lab, kube_rs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATCH_NAMESPACE", cluster.namespace)
+    async with program(executable=str(kube_rs)):
+        await work_of_the_old_operator(cluster)
+        await cluster.delete(CONFIG_MAP, "old")
+        await cluster.until(CONFIG_MAP, "old", shows("hello, world"))
+        before = await cluster.until(Page, "old", kv.is_true("Ready"))
+    assert await field_managers(cluster, "old") == {("pages", "Apply")}
+    async with program("page_operator.py"):  # the name of the field manager is the same, so nothing has to move
+        await publish_and_change(cluster, "new")
+        after = await cluster.until(Page, "old", kv.is_true("Ready"))
+        assert after.metadata.finalizers == before.metadata.finalizers == ("example.com/search",)
+        assert await field_managers(cluster, "old") == {("pages", "Apply")}
         await repair_and_withdraw(cluster)
 
 

@@ -17,9 +17,10 @@ from konverge.errors import UsageError
 from konverge.kinds import kind
 from konverge.objects import Object
 from konverge_testing import ApiServer, install_crds
+from konverge_testing.apiserver.catalog import builtin
 from konverge_testing.demo.command import demo
 from konverge_testing.demo.engines import engine_crds
-from konverge_testing.demo.operator import prepared, state_of
+from konverge_testing.demo.operator import names_for_kubectl, prepared, state_of
 from konverge_testing.demo.samples import (
     CLUSTERS,
     EXPECTED,
@@ -278,3 +279,18 @@ def test_a_sample_is_ready_for_its_generation_only(
     sample = Object({"metadata": {"name": "a", "generation": 2}, "status": {"conditions": conditions}})
     assert state_of(sample) == expected
     assert state_of(None) == (False, "")
+
+
+def definition(plural: str, group: str = "tutorial.example.com") -> dict[str, Any]:
+    return {"spec": {"group": group, "names": {"plural": plural}}}
+
+
+@pytest.mark.parametrize("plural", sorted({each.plural for each in builtin()}))
+def test_kind_named_like_a_builtin_kind_is_shown_with_its_group(plural: str) -> None:
+    shown = names_for_kubectl([definition(plural), definition("websites")])
+    assert shown == [f"{plural}.tutorial.example.com", "websites"]
+
+
+def test_kinds_of_two_groups_with_one_plural_are_shown_with_their_groups() -> None:
+    both = [definition("widgets", "a.example.com"), definition("widgets", "b.example.com"), definition("svc")]
+    assert names_for_kubectl(both) == ["widgets.a.example.com", "widgets.b.example.com", "svc.tutorial.example.com"]
