@@ -98,6 +98,8 @@ class DropReason:
 ReferenceKey: TypeAlias = tuple[str, str, str, str, str]
 """API version, kind, namespace, name and uid of an object."""
 IdentityKey: TypeAlias = tuple[str, str, str, str, str, ReferenceKey, ReferenceKey | None]
+_REGARDING: Final = 5
+"""The place of the regarded object in the key of an identity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,9 +316,8 @@ class _Buckets:
         self._settings = settings
         self._levels: OrderedDict[ReferenceKey, tuple[float, float]] = OrderedDict()
 
-    def take(self, source: Regarding, now: float) -> bool:
+    def take(self, key: ReferenceKey, now: float) -> bool:
         """Spend a token; False if none is left."""
-        key = source.key
         level, at = self._levels.pop(key, (float(self._settings.burst), now))
         level = min(float(self._settings.burst), level + (now - at) / self._settings.refill)
         allowed = level >= 1.0
@@ -356,7 +357,7 @@ class EventCore:
             return ""
         if len(self._queue) >= self._settings.queue:
             return DropReason.QUEUE_FULL
-        if not self._buckets.take(identity.regarding, now):
+        if not self._buckets.take(key[_REGARDING], now):
             return DropReason.THROTTLED
         entry = EventEntry(identity, key, cut(note, NOTE_BYTES), self._name(identity, key, wall), now, wall)
         self._entries[key] = entry
@@ -369,7 +370,7 @@ class EventCore:
         entry.observe(now, wall)
         self._entries.move_to_end(entry.key)
         # The second occurrence is news, and sent at once; later occurrences are only counted.
-        if entry.count == 2 and not entry.waiting and self._buckets.take(entry.identity.regarding, now):
+        if entry.count == 2 and not entry.waiting and self._buckets.take(entry.key[_REGARDING], now):
             self._enqueue(entry)
         if not entry.waiting:
             self._counted.setdefault(entry.key, now + self._settings.refresh)
@@ -438,7 +439,7 @@ class EventCore:
         if not entry.unsent:
             return
         # The second occurrence, recorded while the first was being sent, is sent at once; a forgotten entry gets no later write.
-        at_once = not remembered or (not begun and self._buckets.take(entry.identity.regarding, now))
+        at_once = not remembered or (not begun and self._buckets.take(entry.key[_REGARDING], now))
         if not (at_once and self._enqueue(entry)) and remembered:
             self._counted.setdefault(entry.key, now + self._settings.refresh)
 
