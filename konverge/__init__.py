@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from konverge.lazy import at_first_use
+from konverge import lazy
 
 if TYPE_CHECKING:
     from konverge.client import Client, ClientConfig
@@ -224,7 +224,7 @@ _HOMES = {
     ),
     "workqueue": ("Bucket", "ItemExponential", "Jitter", "Limiter", "MaxOf", "MaxWait"),
 }
-__getattr__ = at_first_use(__name__, _HOMES)
+__getattr__ = lazy.at_first_use(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""What TLS, HTTP and the event loop cost for a request: the client's CPU for a status apply, on each loop, with and without TLS.
+"""The cost of TLS, HTTP and the event loop for a request: the client's CPU for a status apply, on each loop, with and without TLS.
 
 Each life is a process of its own against a server process that answers at once, so the CPU is the client's only; the lives alternate.
 """

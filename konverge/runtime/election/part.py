@@ -57,7 +57,7 @@ class Election(ManagerPart):
         if not settings.enabled:
             return None
         assert core.config is not None
-        from konverge.runtime.election.elector import LeaseElection  # a process that elects nobody does not need it
+        from konverge.runtime.election.elector import LeaseElection  # needed with an election only
 
         return await stack.enter_async_context(
             LeaseElection(

@@ -12,8 +12,8 @@ thread, because its jumps are not lag. With `lease_seconds`, the time limit for 
 that is logged as an error, with its stack.
 
 Caveats: code that holds the interpreter's lock for its whole stall (a C extension) stops this thread too; such a stall appears only in
-the histogram. On a loop that does not run its callbacks through `asyncio.Handle` (uvloop), stalls are attributed by task: those of a
-reconcile's child tasks from Python 3.12 on, those of its callbacks never.
+the histogram. On a loop that does not run its callbacks through `asyncio.Handle` (uvloop), stalls are attributed by task: stalls of
+a reconcile's child tasks from Python 3.12 on, stalls of its callbacks never.
 
 Invariant: nothing here waits for the loop while the loop waits for it.
 """

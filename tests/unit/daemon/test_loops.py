@@ -35,7 +35,7 @@ def test_uvloop_runs_a_process_that_has_it_and_neither_elects_nor_shards(
     monkeypatch: pytest.MonkeyPatch, choice: Any, installed: bool, other: dict[str, Any], expected: str
 ) -> None:
     module = ModuleType("uvloop")  # the extra may be absent where this test runs
-    module.new_event_loop = lambda: None  # type: ignore[attr-defined]
+    module.new_event_loop = lambda: None  # type: ignore[attr-defined]  # a module has any attribute
     monkeypatch.setitem(sys.modules, "uvloop", module if installed else None)
     settings = Settings(event_loop=choice, **other)
     if expected in ("asyncio", "uvloop"):
