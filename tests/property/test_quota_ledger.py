@@ -16,7 +16,7 @@ from quota.world import CPU
 
 from konverge.reconcilers.quota.pools.allocate import allocate, allocation_steps
 from konverge.reconcilers.quota.pools.decide import plan_writes
-from konverge.reconcilers.quota.pools.ledger import Ledger
+from konverge.reconcilers.quota.pools.ledger import PoolLedger
 from konverge.reconcilers.quota.pools.observe import ClaimsByNamespace, PoolObservation
 from konverge.reconcilers.quota.pools.render import pool_status
 
@@ -34,7 +34,7 @@ class Followed(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.ledger = Ledger()
+        self.ledger = PoolLedger()
         self.last: PoolObservation | None = None
         self.refused: dict[str, str] = {}
         self.sets: dict[str, frozenset[str]] = {}
@@ -103,7 +103,7 @@ class Followed(RuleBasedStateMachine):
 
     @rule()
     def compare(self) -> None:
-        seen, fresh = self.see(), Ledger()
+        seen, fresh = self.see(), PoolLedger()
         kept = allocate(seen, self.ledger)
         assert kept == allocate(seen, fresh)
         assert self.ledger.accounts == fresh.accounts

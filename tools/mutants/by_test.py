@@ -86,7 +86,7 @@ BY_TEST: Final = (
         "a status that is equal but for observedGeneration is not written",
         "konverge.runtime.apply.applier",
         "Applier.apply_status",
-        "{'status': cached.status()}",
+        "{'status': cached.status() if stored is None else stored}",
         "{'status': {**cached.status(), 'observedGeneration': intent['status'].get('observedGeneration')}}",
         test=GENERATION,
     ),

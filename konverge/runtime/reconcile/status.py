@@ -142,13 +142,8 @@ class StatusEditor(Generic[St_co]):
         self.skipped = False
         """Whether this reconcile leaves the status to its other writer."""
 
-    @property
-    def _draft(self) -> Model | dict[str, Any]:
-        """Created on first use: most reconciles only set conditions."""
-        return self._begun_draft()
-
     def _begun_draft(self, without: Collection[str] = ()) -> Model | dict[str, Any]:
-        """Return the draft; a new draft lacks the fields `without`, which the caller sets."""
+        """Return the draft, created on first use without some fields, which the caller sets: most reconciles only set conditions."""
         if self._written_draft is None:
             self._written_draft = self._create_draft(without)
             self._read = (
@@ -159,7 +154,7 @@ class StatusEditor(Generic[St_co]):
     @property
     def draft(self) -> St_co:
         """The status to be written: the status model of a resource of ours, a dict for a kind without a model."""
-        return cast(St_co, self._draft)
+        return cast(St_co, self._begun_draft())
 
     def update(self, status: Model) -> None:
         """Set the fields that were set in `status`, the observed generation aside; its conditions are set with `set_condition`."""
@@ -291,7 +286,7 @@ class StatusEditor(Generic[St_co]):
         status: dict[str, Any] = {}
         alone = self._declared is not None and self._ours is None
         if self._written_draft is not None or not alone or not self._previous.keys() <= _RUNTIMES:
-            wire = _wire(self._draft)
+            wire = _wire(self._begun_draft())
             status = {key: value for key, value in wire.items() if self._is_own_field(key, value)}
             # Fields that are stored and no longer in the draft were removed: the draft begins as a copy of the stored status.
             left = {*self._previous, *wire} - _RUNTIMES - {key for key, value in status.items() if value is not None}

@@ -30,7 +30,7 @@ from konverge.reconcilers.quota.pools.decide import (
     target_quota,
     without,
 )
-from konverge.reconcilers.quota.pools.ledger import Ledger
+from konverge.reconcilers.quota.pools.ledger import PoolLedger
 from konverge.reconcilers.quota.pools.observe import PoolObservation, has_lost_its_owner
 from konverge.reconcilers.quota.pools.outcomes import WriteOutcomes, is_refusal, server_message
 from konverge.reconcilers.quota.pools.render import resource_quota
@@ -69,7 +69,7 @@ class QuotaWriter:
     """Applies the ResourceQuotas of one reconcile of one pool."""
 
     def __init__(
-        self, pool: ResourcePool, ctx: Context[ResourcePool], outcomes: WriteOutcomes, parallel: int, ledger: Ledger
+        self, pool: ResourcePool, ctx: Context[ResourcePool], outcomes: WriteOutcomes, parallel: int, ledger: PoolLedger
     ) -> None:
         self._pool = pool
         self._ctx = ctx

@@ -29,7 +29,7 @@ from konverge.reconcilers.quota.claims.decision import (
 from konverge.reconcilers.quota.claims.queue import blocked_by_older, in_queue_order
 from konverge.reconcilers.quota.pools.account import NamespaceAccount, NamespaceAllocation, allocation_in
 from konverge.reconcilers.quota.pools.concurrency import finished
-from konverge.reconcilers.quota.pools.ledger import SLICE, Ledger
+from konverge.reconcilers.quota.pools.ledger import SLICE, PoolLedger
 from konverge.reconcilers.quota.pools.listed_claims import ListedClaims
 from konverge.reconcilers.quota.pools.observe import PoolObservation
 from konverge.reconcilers.quota.pools.release import NamespaceTarget
@@ -113,14 +113,16 @@ class PoolAllocation:
         return decisions
 
 
-def allocate(observed: PoolObservation, ledger: Ledger | None = None) -> PoolAllocation:
+def allocate(observed: PoolObservation, ledger: PoolLedger | None = None) -> PoolAllocation:
     """Allocate the claims of a pool; a ledger is brought up to date, and makes this cost only what changed."""
     return finished(allocation_steps(observed, ledger))
 
 
-def allocation_steps(observed: PoolObservation, ledger: Ledger | None = None) -> Generator[None, None, PoolAllocation]:
+def allocation_steps(
+    observed: PoolObservation, ledger: PoolLedger | None = None
+) -> Generator[None, None, PoolAllocation]:
     """Allocate as `allocate` does; yields between slices, so that other work is not held up."""
-    ledger = Ledger() if ledger is None else ledger
+    ledger = PoolLedger() if ledger is None else ledger
     yield from ledger.catch_up(observed)
     return (yield from _Allocator(observed, ledger).steps())
 
@@ -137,7 +139,7 @@ class _Served:
 class _Allocator:
     """The running totals of one allocation, and the decisions about the waiting claims so far."""
 
-    def __init__(self, observed: PoolObservation, ledger: Ledger) -> None:
+    def __init__(self, observed: PoolObservation, ledger: PoolLedger) -> None:
         self.observed = observed
         self.pool = observed.pool
         self.ledger = ledger

@@ -22,7 +22,7 @@ from konverge.reconcilers.quota.parse import record_in
 from konverge.reconcilers.quota.pools.account import NamespaceAllocation
 from konverge.reconcilers.quota.pools.allocate import PoolAllocation
 from konverge.reconcilers.quota.pools.concurrency import finished
-from konverge.reconcilers.quota.pools.ledger import SLICE, Ledger
+from konverge.reconcilers.quota.pools.ledger import SLICE, PoolLedger
 from konverge.reconcilers.quota.pools.observe import PoolObservation, PoolRemains
 from konverge.reconcilers.quota.pools.outcomes import WriteOutcomes
 from konverge.reconcilers.quota.pools.render import defaults_of, pool_conditions, pool_status
@@ -58,13 +58,13 @@ class PoolWrites:
     record: PoolRecord
 
 
-def plan_writes(observed: PoolObservation, allocation: PoolAllocation, ledger: Ledger | None = None) -> PoolWrites:
+def plan_writes(observed: PoolObservation, allocation: PoolAllocation, ledger: PoolLedger | None = None) -> PoolWrites:
     """Return the writes that bring the cluster to the allocation; a ledger knows the namespaces that need none."""
     return finished(planning_steps(observed, allocation, ledger))
 
 
 def planning_steps(
-    observed: PoolObservation, allocation: PoolAllocation, ledger: Ledger | None = None
+    observed: PoolObservation, allocation: PoolAllocation, ledger: PoolLedger | None = None
 ) -> Generator[None, None, PoolWrites]:
     """Plan as `plan_writes` does; yields between slices."""
     planned = {} if ledger is None else ledger.planned
@@ -213,7 +213,7 @@ def plan_status(
     refused: Mapping[str, str],
     outcomes: WriteOutcomes,
     retry: float,
-    ledger: Ledger | None = None,
+    ledger: PoolLedger | None = None,
 ) -> Plan[ResourcePoolStatus]:
     """Return the plan of the pool's status.
 

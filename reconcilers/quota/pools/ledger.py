@@ -18,7 +18,7 @@ from konverge.reconcilers.quota.pools.listed_claims import NAMESPACE_BYTES
 from konverge.reconcilers.quota.pools.observe import PoolObservation
 from konverge.reconcilers.quota.views import AllocatedClaim, QuotaView
 
-__all__ = ["SLICE", "Ledger", "RenderedClaims", "differing"]
+__all__ = ["SLICE", "PoolLedger", "RenderedClaims", "differing"]
 
 RenderedClaims: TypeAlias = dict[str, tuple[tuple[AllocatedClaim, ...], list[Any]]]
 
@@ -38,7 +38,7 @@ def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
     return changed | (before.keys() - now.keys())
 
 
-class Ledger:
+class PoolLedger:
     """The accounts of one pool by namespace, and their sums."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from konverge.reconcilers.quota.amounts import show
 from konverge.reconcilers.quota.views import AllocatedClaim, ClaimView
 
 if TYPE_CHECKING:
-    from konverge.reconcilers.quota.pools.ledger import Ledger
+    from konverge.reconcilers.quota.pools.ledger import PoolLedger
     from konverge.reconcilers.quota.pools.observe import PoolObservation
 
 __all__ = ["NAMESPACE_BYTES", "ListedClaims", "amounts_bytes", "entry_bytes"]
@@ -37,7 +37,7 @@ def amounts_bytes(amounts: Mapping[str, int], hard: Mapping[str, Quantity]) -> i
 class ListedClaims:
     """The claims that an allocation adds to the list of a ledger."""
 
-    def __init__(self, observed: PoolObservation, ledger: Ledger) -> None:
+    def __init__(self, observed: PoolObservation, ledger: PoolLedger) -> None:
         self._observed = observed
         self._ledger = ledger
         self.added: dict[str, list[AllocatedClaim]] = {}

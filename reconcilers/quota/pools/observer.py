@@ -16,7 +16,7 @@ from konverge.reconcilers.quota.claims.queue import in_queue_order
 from konverge.reconcilers.quota.kinds import CLAIM, NAMESPACE, RESOURCE_QUOTA
 from konverge.reconcilers.quota.namespace_selectors import selects
 from konverge.reconcilers.quota.parse import RecordMemo, claim_view, pool_view, quota_view, record_in
-from konverge.reconcilers.quota.pools.ledger import SLICE, Ledger
+from konverge.reconcilers.quota.pools.ledger import SLICE, PoolLedger
 from konverge.reconcilers.quota.pools.observe import (
     ClaimsByNamespace,
     PoolObservation,
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from konverge.crds.quota_v1beta2 import LabelSelector
     from konverge.runtime import Context, Reader
 
-__all__ = ["PoolMemory", "PoolObserver"]
+__all__ = ["QuotaMemory", "PoolObserver"]
 
 
-class PoolMemory:
+class QuotaMemory:
     """The memory of the controller about one pool between reconciles. A successor of the same name begins with an empty memory."""
 
     def __init__(self, uid: str) -> None:
         self.uid = uid
-        self.ledger = Ledger()
+        self.ledger = PoolLedger()
         self.record = RecordMemo()
         self.view: PoolView | None = None
         self.claims: dict[str, tuple[ClaimView, ...]] = {}
@@ -68,13 +68,13 @@ class PoolObserver:
         self._claims: ViewCache[ClaimView] = ViewCache()
         self._quotas = Seen()
         self._quotas_by_name: dict[str, dict[str, Metadata]] = {}
-        self._memories: dict[str, PoolMemory] = {}
+        self._memories: dict[str, QuotaMemory] = {}
 
-    def memory(self, pool: ResourcePool) -> PoolMemory:
+    def memory(self, pool: ResourcePool) -> QuotaMemory:
         """Return what is kept of a pool."""
         memory = self._memories.get(pool.name)
         if memory is None or memory.uid != pool.uid:
-            memory = self._memories[pool.name] = PoolMemory(pool.uid)
+            memory = self._memories[pool.name] = QuotaMemory(pool.uid)
         return memory
 
     def forget(self, pool: str) -> None:
@@ -126,7 +126,7 @@ class PoolObserver:
             ),
         )
 
-    def _read_namespaces(self, memory: PoolMemory, pool: ResourcePool, reader: Reader[Object]) -> None:
+    def _read_namespaces(self, memory: QuotaMemory, pool: ResourcePool, reader: Reader[Object]) -> None:
         if memory.selectors != pool.spec.selectors:
             memory.selectors, memory.namespaces = pool.spec.selectors, Seen()
             memory.selected = memory.terminating = frozenset()
@@ -149,7 +149,7 @@ class PoolObserver:
         }
 
     def _read_claims(
-        self, memory: PoolMemory, pool: ResourcePool, listed: Mapping[str, tuple[AllocatedClaim, ...]]
+        self, memory: QuotaMemory, pool: ResourcePool, listed: Mapping[str, tuple[AllocatedClaim, ...]]
     ) -> None:
         """Read the claims of the namespaces where a claim or the pool's list changed."""
         pages, known, entries = self._claims.pages, memory.pages, memory.entries
@@ -189,7 +189,7 @@ class PoolObserver:
         return self._quotas_by_name.get(quota_name(pool), {})
 
     def _refresh_quotas(
-        self, memory: PoolMemory, pool: ResourcePool, reader: Reader[Object]
+        self, memory: QuotaMemory, pool: ResourcePool, reader: Reader[Object]
     ) -> Generator[None, None, None]:
         """Decode the ResourceQuotas that the pool controls. A copy under another name has the owner reference too, and grants nothing."""
         if memory.generation != pool.generation:  # `intact` depends on the pool's scopes
@@ -215,7 +215,7 @@ class PoolObserver:
             del memory.quotas[namespace]
 
     def _read_quotas(
-        self, memory: PoolMemory, pool: ResourcePool, reader: Reader[Object]
+        self, memory: QuotaMemory, pool: ResourcePool, reader: Reader[Object]
     ) -> tuple[dict[str, QuotaView], frozenset[str]]:
         """Return the pool's ResourceQuotas with those to adopt, and the namespaces that have a foreign one of this name."""
         for _ in self._refresh_quotas(memory, pool, reader):

@@ -28,7 +28,7 @@ from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
 from konverge.reconcilers.quota.parse import scopes_of
 from konverge.reconcilers.quota.pools.allocate import PoolAllocation
 from konverge.reconcilers.quota.pools.concurrency import finished
-from konverge.reconcilers.quota.pools.ledger import SLICE, Ledger, RenderedClaims
+from konverge.reconcilers.quota.pools.ledger import SLICE, PoolLedger, RenderedClaims
 from konverge.reconcilers.quota.views import AllocatedClaim, PoolView
 from konverge.reconcilers.quota.words import (
     Message,
@@ -100,7 +100,7 @@ def _at_most(used: Mapping[str, int], pool: PoolView) -> Mapping[str, int]:
 
 
 def pool_status(
-    view: PoolView, allocation: PoolAllocation, namespaces: tuple[str, ...], ledger: Ledger | None = None
+    view: PoolView, allocation: PoolAllocation, namespaces: tuple[str, ...], ledger: PoolLedger | None = None
 ) -> ResourcePoolStatus:
     """Return the status of a pool, conditions aside; a ledger keeps the rendered claims of each namespace."""
     rendered = {} if ledger is None else ledger.rendered
