@@ -55,6 +55,7 @@ __all__ = [
     "Refusal",
     "StatusResult",
     "apply_result",
+    "comparison_digest",
     "matches_last_apply",
     "changes_nothing",
     "hold_remaining",
@@ -175,6 +176,7 @@ class _Status(msgspec.Struct):
 
 _NO_RESULTS: Mapping[Owner, ApplyResult] = {}
 _STATUS = msgspec.json.Decoder(_Status)
+_ENCODE = msgspec.json.Encoder().encode
 
 
 class StatusResult(NamedTuple):
@@ -225,10 +227,16 @@ class LruDict(Generic[K, V]):
         return len(self._items)
 
 
-def _apply_digest(intent: Mapping[str, Any], cached: Cached, owner: Owner) -> bytes:
-    """Return the digest of an intent, its owner and the object's version: an equal digest needs no second comparison."""
-    where = "\0".join((cached.uid, cached.version, *owner)).encode()
-    return hashlib.blake2b(where + b"\0" + msgspec.json.encode(intent), digest_size=16).digest()
+def comparison_digest(cached: Cached, intent: Mapping[str, Any], *circumstances: object) -> bytes:
+    """Return the digest of a comparison: the object's version, the intent, and what else decides; b"" if the version is unknown.
+
+    A comparison with an equal digest has an equal result. A change of a value or of a field's owner changes the version.
+    """
+    seen = cached.metadata
+    if not seen.resource_version:
+        return b""
+    compared = _ENCODE((seen.uid, seen.resource_version, circumstances, intent))
+    return hashlib.blake2b(compared, digest_size=16).digest()
 
 
 class Applier:
@@ -266,6 +274,13 @@ class Applier:
             self._counters[kind.kind, result] = counter
         counter.count += 1
 
+    def stands(self, key: Key, comparison: bytes, cached: Cached) -> Object | None:
+        """Return the cached object if the last comparison that found no change has this digest, else None."""
+        if not comparison or self._unchanged_digests.get(key) != comparison:
+            return None
+        self._count(key.kind, "skipped")
+        return Object(cached.data())
+
     def unchanged(self, intent: Mapping[str, Any], key: Key, cached: Cached | None, owner: Owner) -> Object | None:
         """Return the cached object if the intent would not change it, else None.
 
@@ -292,25 +307,28 @@ class Applier:
         subresource: str = "",
         writer: Hashable | None = None,
         on_behalf: Key | None = None,
+        comparison: bytes | None = None,
     ) -> tuple[Object, bool]:
         """Apply an intent; returns the stored object, and whether anything was sent.
 
+        `comparison` is the digest that the caller passed to `stands`; None computes the digest here.
         With `on_behalf`, the object that is reconciled, applies that other writers undo are noticed.
         Errors: FieldsHeld if other managers own fields and `on_conflict` is HOLD, Contested if another writer of this manager undoes it
         again and again, and the errors of the client.
         """
         owner = Owner(manager, "Apply", subresource)
-        same_apply = _apply_digest(intent, cached, owner) if cached is not None and cached.version else b""
-        if cached is not None and same_apply and self._unchanged_digests.get(key) == same_apply:
-            self._count(key.kind, "skipped")
-            return Object(cached.data()), False
+        if comparison is None and cached is not None:
+            comparison = comparison_digest(cached, intent, owner)
+            standing = self.stands(key, comparison, cached)
+            if standing is not None:
+                return standing, False
         if has_nulls(intent):
             intent = await self._client.settle_nulls(key.kind, intent)
         unchanged_object = self.unchanged(intent, key, cached, owner)
         if unchanged_object is not None:
             self._count(key.kind, "skipped")
-            if same_apply:
-                self._unchanged_digests.put(key, same_apply)
+            if comparison:
+                self._unchanged_digests.put(key, comparison)
             return unchanged_object, False
         if cached is not None and on_conflict is OnConflict.HOLD:
             refusal = self._refusals.get(key)
@@ -371,11 +389,12 @@ class Applier:
         manager: str,
         writer: Hashable | None = None,
         stored: Mapping[str, Any] | None = None,
+        check: Callable[[], None] | None = None,
     ) -> StatusResult | None:
         """Apply a status by force; None if nothing would change and nothing was sent.
 
-        `intent` names its kind, and its nulls are values. `stored` is the cached status, if it is decoded already.
-        Raises the client's errors.
+        `intent` names its kind, and its nulls are values. `stored` is the cached status, if it is decoded already. `check` may refuse to
+        send the status. Raises the client's errors, and the check's.
         """
         owner = Owner(manager, "Apply", "status")
         owned = (cached.owned or {}).get(owner)
@@ -387,6 +406,8 @@ class Applier:
         ):
             self._count(key.kind, "skipped")
             return None
+        if check is not None:
+            check()
         if owned is not None:
             intent = without_emptied(intent, decode_fields(owned))
         try:

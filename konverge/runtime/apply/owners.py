@@ -95,6 +95,14 @@ class Claims:
         holder = self._children.get(_object_of(child))
         return "" if holder is None or holder[0] == controller else holder[0]
 
+    def holds(self, child: Key, controller: str, owner: Key) -> bool:
+        """Return whether the claim on this child is this controller's on behalf of this owner, and renew it if it is."""
+        target = _object_of(child)
+        if self._children.get(target) != (controller, owner):
+            return False
+        self._children.move_to_end(target)
+        return True
+
     def take(self, child: Key, controller: str, owner: Key) -> None:
         """Note that a controller applies a child."""
         target, holder = _object_of(child), (controller, owner)

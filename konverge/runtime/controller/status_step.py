@@ -24,6 +24,7 @@ from konverge.errors import ConditionError, Conflict, Forbidden, InvalidObject, 
 from konverge.fields import Owner, has_nulls
 from konverge.informers import Cached
 from konverge.keys import Key
+from konverge.objects import compare_versions
 from konverge.outcome import Outcome, RequeueAfter
 from konverge.runtime.apply.applier import StatusResult
 from konverge.runtime.builder.builder import Controller
@@ -289,11 +290,8 @@ class StatusWriter:
             status = status if editor.split else expected
         # The version keeps a successor of the same name from this status: the status endpoint of custom resources ignores the uid
         # (kube-apiserver 1.36, tried).
-        metadata = {
-            "name": key.name,
-            "uid": cached.metadata.uid,
-            "resourceVersion": self._barrier.version_after_own_writes(key, cached),
-        }
+        version = self._barrier.version_after_own_writes(key, cached)
+        metadata = {"name": key.name, "uid": cached.metadata.uid, "resourceVersion": version}
         if key.namespace:
             metadata["namespace"] = key.namespace
         intent = {"apiVersion": key.kind.api_version, "kind": key.kind.kind, "metadata": metadata, "status": status}
@@ -305,6 +303,7 @@ class StatusWriter:
                 manager=self._services.manager,
                 writer=ctx.trace.writer,
                 stored=editor.previous,
+                check=partial(self._check_version, key, cached, version),
             )
         except NotFound:
             return
@@ -324,6 +323,15 @@ class StatusWriter:
         _record_transitions(editor, ctx)
         seen = {"uid": metadata["uid"], "resourceVersion": version}
         await self._remove_rest(key, seen, editor.left_over(response.status or {}), ctx)
+
+    def _check_version(self, key: Key, cached: Cached, version: str) -> None:
+        """Raise Conflict, as the server would, if the cache already shows a later version than the status would name."""
+        latest = self._services.caches.cached(key, partial=True)
+        if latest is None or latest is cached:
+            return
+        shown = latest.metadata.resource_version
+        if latest.metadata.uid != cached.metadata.uid or (compare_versions(shown, version) or 0) > 0:
+            raise Conflict(f"{key} was at version {version} when it was reconciled, and is at {shown}")
 
     async def _settled(self, key: Key, status: dict[str, Any]) -> dict[str, Any]:
         """Return a status without the nulls that the schema does not allow."""

@@ -1,14 +1,14 @@
 """The applies and deletes of one reconcile: of owned children, and of objects without owner reference; each object is applied once.
 
 Guarantees: nothing is sent to an object of another owner. A child that the cache does not show is created, and never merged into an
-existing object. A deleted child of the last reconcile is created again only if the server still has the owner. Children outside the
-set are deleted only while no child is held.
+existing object. A child that was deleted soon after its creation is created again only if the server still has the owner. Children
+outside the set are deleted only while no child is held.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from konverge.client.requests import Propagation
@@ -17,6 +17,7 @@ from konverge.errors import Conflict, Forbidden, NotFound, NotOurs, RetryAfter, 
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.objects import Metadata, MetadataObject, Object
+from konverge.runtime.apply.applier import comparison_digest
 from konverge.runtime.apply.conflicts import TAKE, Applied, Child, FieldsHeld, OnConflict
 from konverge.runtime.apply.owners import check_scope, controller_reference, refuse_foreign
 from konverge.runtime.consistency.own_writes import only_own_apply
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["Children"]
 
 _NEVER_A_VERSION = "1"
+_SOON = 30.0
+"""Seconds after a child's creation in which its deletion may be the garbage collector's, so that the owner is read from the server."""
 _LAGS = 1.0
 """Seconds until the children are tried again if the cache shows a deleted owner. The event of the deletion normally precedes."""
 
@@ -45,8 +48,8 @@ class Children:
         # Looked up once in a reconcile, and not for each child.
         self._namespaced: dict[Kind[Any], bool] = {}
         self._reference = controller_reference(services.kind, owner)
-        self._created: set[Key] = set()
-        self._before: AbstractSet[Key] | None = None
+        self._created: dict[Key, float] = {}
+        self._before: Mapping[Key, float] | None = None
 
     async def identify(self, object_: Resource, subresource: str = "") -> tuple[Key, dict[str, Any], bool]:
         """Return key, intent and scope of an object, or of a subresource of one, that is to be applied."""
@@ -74,6 +77,9 @@ class Children:
 
     async def own(self, object_: Resource, on_conflict: OnConflict, *, adopt: bool) -> tuple[Key, Object, bool]:
         """Apply one owned child; returns its key, the stored object, and whether anything was sent."""
+        standing, comparison = self._standing(object_, adopt=adopt)
+        if standing is not None:
+            return standing
         key, intent, namespaced = await self.identify(object_)
         services, owner = self._services, self._owner
         if key.kind not in services.owned:
@@ -105,7 +111,7 @@ class Children:
             metadata["uid"] = existing.uid
         before = len(self._trace.writes)
         services.claims.take(key, services.controller, self._trace.key)
-        stored = await self.send(key, intent, cached, on_conflict)
+        stored = await self.send(key, intent, cached, on_conflict, comparison=comparison)
         sent = len(self._trace.writes) > before
         if existing is None:
             self._note_made(key)
@@ -117,6 +123,37 @@ class Children:
         ):
             services.own_versions.add(key, stored.metadata.resource_version)
         return key, stored if partial is None else view_of(stored, partial), sent
+
+    def _standing(self, object_: Resource, *, adopt: bool) -> tuple[tuple[Key, Object, bool] | None, bytes | None]:
+        """Return what `own` returns for a child that an equal comparison found unchanged, else None; and the comparison's digest.
+
+        The digest covers all that `own` derives the intent and its refusals from, apart from the claims and the earlier applies of this
+        reconcile. A child that the digest does not settle takes the whole way.
+        """
+        services, trace = self._services, self._trace
+        if services.partial:
+            return None, None
+        kind = kind_of(object_)
+        data = object_.data if object_.__class__ is Object else object_.to_dict()
+        metadata = data.get("metadata")
+        if metadata.__class__ is not dict:
+            return None, None
+        mine, owner = trace.key, self._owner
+        namespace, name = metadata.get("namespace", mine.namespace), metadata.get("name", "")
+        key = Key("", kind, namespace, name)
+        cached = services.caches.cached(key)
+        if cached is None:
+            return None, None
+        comparison = comparison_digest(cached, data, services.manager, owner.uid, owner.name, mine.namespace, adopt)
+        target = (key, "")
+        if trace.ended or target in self._applied or not services.claims.holds(key, services.controller, mine):
+            return None, comparison
+        stored = services.applier.stands(key, comparison, cached)
+        if stored is None:
+            return None, comparison
+        self._applied.add(target)
+        trace.skipped += 1
+        return (key, stored, False), comparison
 
     async def _create(self, key: Key, intent: dict[str, Any]) -> Object | None:
         """Create a child that the cache does not show; None, with nothing changed, if it exists after all.
@@ -142,7 +179,8 @@ class Children:
         """Raise RetryAfter before a child is recreated for an owner that the server has deleted or is deleting.
 
         The garbage collector deletes such a child at once, and the deletion enqueues the owner: while the watch of the owner is
-        interrupted, that is a hot loop. Without the right to read the owner the child is created nevertheless.
+        interrupted, that is a hot loop. The owner of a child that existed for longer is not read: the creation starts no loop, since a
+        deletion that follows it soon is checked. Without the right to read the owner the child is created nevertheless.
 
         The collector (attemptToDeleteItem):
         https://github.com/kubernetes/kubernetes/blob/master/pkg/controller/garbagecollector/garbagecollector.go
@@ -150,7 +188,9 @@ class Children:
         owner, mine = self._owner, self._trace.key
         if not self._created:
             self._before = self._services.created_children.get(mine)
-        if self._before is None or key not in self._before:
+        created = None if self._before is None else self._before.get(key)
+        now = asyncio.get_running_loop().time()
+        if self._before is None or created is None or now - created >= _SOON:
             return
         try:
             stored = await self._services.client.get_metadata(mine.kind, mine.name, mine.namespace)
@@ -159,6 +199,7 @@ class Children:
         except Forbidden:
             return
         if stored is None or stored.uid != owner.uid or (stored.deleting and not owner.deleting):
+            self._services.created_children.put(mine, {**self._before, key: now})
             raise RetryAfter(
                 _LAGS,
                 f"{key} is not made, since the garbage collector would delete it: the server has deleted {mine}, or is deleting it, and "
@@ -186,7 +227,7 @@ class Children:
             )
 
     def _note_made(self, key: Key) -> None:
-        self._created.add(key)
+        self._created[key] = asyncio.get_running_loop().time()
         self._services.created_children.put(self._trace.key, self._created)
 
     def _would_see(self, key: Key) -> bool:
@@ -228,8 +269,12 @@ class Children:
         *,
         subresource: str = "",
         new: bool = False,
+        comparison: bytes | None = None,
     ) -> Object:
-        """Apply an intent, once in a reconcile; returns the stored object. With `new` it can only create the object."""
+        """Apply an intent, once in a reconcile; returns the stored object. With `new` it can only create the object.
+
+        `comparison` is the digest of the comparison with the cache if the caller has computed it.
+        """
         if (key, subresource) in self._applied:
             raise UsageError(
                 f"{key} was applied twice in one reconcile; an apply carries the whole intent, the second would undo the first"
@@ -247,6 +292,7 @@ class Children:
                 subresource=subresource,
                 writer=self._trace.writer,
                 on_behalf=None if new else self._trace.key,
+                comparison=comparison,
             )
         except FieldsHeld as held:
             self._trace.look_again = min(self._trace.look_again, held.look_again)

@@ -489,6 +489,11 @@ def _as_children(children: tuple[Child | Resource, ...]) -> tuple[Child, ...]:
 
 
 def _decode_like(object_: R, stored: Object) -> R:
+    intent: Any = object_
+    if stored.__class__ is Object and intent.__class__ is Object:
+        stored.data.setdefault("apiVersion", intent.data["apiVersion"])
+        stored.data.setdefault("kind", intent.data["kind"])
+        return stored  # type: ignore[return-value]  # both are plain views
     kind: Kind[R] = kind_of(object_)
     return kind.decode(stored.data) if stored.__class__ is Object else decode_stored(kind, stored)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
@@ -100,8 +99,8 @@ class ReconcileServices:
     """The field managers of all controllers, by their names."""
     events: EventRecorder
     own_versions: OwnVersions
-    created_children: LruDict[Key, AbstractSet[Key]]
-    """The children that were created last, by owner."""
+    created_children: LruDict[Key, Mapping[Key, float]]
+    """The children that were created last, with the loop's time of their creation, by owner."""
     threads: Threads
     wall_clock: Callable[[], datetime]
     serves: Callable[[Kind[Any]], bool]

@@ -87,6 +87,31 @@ async def test_child_that_another_client_deletes_repeatedly_is_recreated_each_ti
         assert made == {"part-0": number}
 
 
+async def test_the_owner_is_read_only_if_a_child_is_deleted_soon_after_its_creation(lab: Lab) -> None:
+    reads = list[str]()
+    made = await started(lab)
+
+    def note(_: Any, about: Any, __: Any) -> None:
+        if about.verb == "get" and about.resource == "widgets" and about.user_agent.startswith("lab "):
+            reads.append(about.name)
+
+    await asyncio.sleep(60)
+    lab.server.on_call.append(note)
+    for number, expected in ((1, []), (2, ["one"])):
+        await lab.client.delete(CONFIG_MAP, "part-0", lab.namespace)
+        await lab.settled()
+        assert (made, reads) == ({"part-0": number}, expected)
+
+
+async def test_a_long_outage_after_a_quiet_time_costs_one_creation_of_a_child(lab: Lab) -> None:
+    made = await started(lab)
+    await asyncio.sleep(60)
+    lab.server.faults.add(WATCH)
+    await lab.client.delete(Widget, "one", lab.namespace)
+    await asyncio.sleep(120)
+    assert set(made.values()) == {1}, made
+
+
 async def test_without_the_right_to_get_the_owner_a_child_is_made_again(lab: Lab) -> None:
     made = await started(lab)
     lab.server.faults.add(Rule(Match(verbs=("get",), resources=WIDGETS, user_agent="lab *"), Refuse(status=403)))
