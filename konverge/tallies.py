@@ -33,7 +33,7 @@ class LoopCounter(Counter):
     def _metric_init(self) -> None:
         super()._metric_init()
         self.count = 0
-        """What the loop counted."""
+        """The number that the loop counted."""
 
     def _child_samples(self) -> Iterable[Sample]:
         total, *rest = super()._child_samples()

@@ -62,7 +62,7 @@ async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
 
 
 class Signal:
-    """Wakes the one task that waits for it; a `set` before the `wait` is kept, several are one.
+    """Wakes the task that waits for the signal; a `set` before the `wait` is kept, several are one.
 
     An `asyncio.Event` that its only waiter clears, at a third of the calls: each change of a cache passes through one.
     """
@@ -128,7 +128,7 @@ class Deadlines:
     """
 
     def __init__(self) -> None:
-        # Times and their deadlines; the number in between keeps the order of equal times. A note is valid while its deadline has its time.
+        # Times and their deadlines; the number in between keeps the order of equal times. A note is valid while its deadline is at the same time.
         self._notes: list[tuple[float, int, Deadline]] = []
         self._number = 0
         self._running = 0
@@ -167,14 +167,14 @@ class Deadlines:
 
 
 class Deadline:
-    """The deadline of one operation, entered once with `with`. `when` is a time of the loop; None: there is no deadline."""
+    """The deadline of one operation, entered once with `with`. `when` is a time of the loop, or None without a deadline."""
 
     __slots__ = ("_cancelling", "_deadlines", "_expired", "_task", "when")
 
     def __init__(self, deadlines: Deadlines, when: float | None) -> None:
         self._deadlines = deadlines
         self.when = when
-        """The time of the loop at which the operation is cancelled; None if never, or no longer."""
+        """The time of the loop that cancels the operation; None without a deadline, and after the end."""
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = 0
         self._expired = False
@@ -213,6 +213,6 @@ class Deadline:
         if not self._expired:
             return
         assert task is not None
-        # If another cancellation came too, the task has to see it.
+        # A cancellation from elsewhere has to reach the task.
         if task.uncancel() <= self._cancelling and isinstance(error, asyncio.CancelledError):
             raise TimeoutError from error

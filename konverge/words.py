@@ -98,6 +98,7 @@ class LogKey:
     KEY: Final = "key"
     RECONCILE_ID: Final = "reconcile_id"
     REASONS: Final = "reasons"
+    EVENT_LOOP: Final = "event_loop"
     EVENT_REASON: Final = "event_reason"
     OUTCOME: Final = "outcome"
     ERROR: Final = "error"

@@ -165,5 +165,5 @@ async def test_concurrent_claims_and_pods_never_exceed_the_pool(here: Plane, his
             await here.end_pod(where, f"p{number // 3}-{number % 3}")
         await here.grants(where, {CPU: 0})
     pool = await here.spent({CPU: 0})
-    assert (pool.status.claim_count, pool.status.releasing, pool.status.claims) == (0, {}, {})
+    assert (pool.status.claim_count, pool.status.releasing, dict(pool.status.claims)) == (0, {}, {})
     await history.check()

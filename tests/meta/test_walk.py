@@ -40,7 +40,7 @@ STEPS = (
     "KeyWorker._finish",
     "requeue_decision",
 )
-MOST_FILES = 37
+MOST_FILES = 38
 MOST_WRAPPERS = 10
 
 

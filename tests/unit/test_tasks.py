@@ -160,7 +160,7 @@ async def test_a_signal_wakes_its_task_once_for_all_sets_before_it_ran() -> None
     await asyncio.sleep(0)
     assert woken == 2
     await cancel_and_wait(task)
-    signal.set()  # nobody waits any more
+    signal.set()  # after the end of the waiting task
     await signal.wait()
 
 

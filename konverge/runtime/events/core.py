@@ -343,7 +343,7 @@ class EventCore:
         self._buckets = _Buckets(settings)
         self._stamp = 0
         self._no_end_before = 0.0
-        """No identity ends before this time, so that `due` looks at the first of them only when it may end."""
+        """No identity ends before this time, so `due` skips the identities until then."""
 
     # --- occurrences --------------------------------------------------------------------------------------------------------
 

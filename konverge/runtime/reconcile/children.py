@@ -32,7 +32,7 @@ __all__ = ["Children"]
 
 _NEVER_A_VERSION = "1"
 _SOON = 30.0
-"""Seconds after a child's creation in which its deletion may be the garbage collector's, so that the owner is read from the server."""
+"""Seconds after the creation of a child. A deletion within this time may be the garbage collector's, so the owner is read live."""
 _LAGS = 1.0
 """Seconds until the children are tried again if the cache shows a deleted owner. The event of the deletion normally precedes."""
 

@@ -12,7 +12,7 @@ from pools.materials import FULL, Materials
 
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudPool
 from konverge.reconcilers.pools.installation import claim_controller, orphan_controller, pool_controller
-from konverge.reconcilers.pools.instances import instance_controller
+from konverge.reconcilers.pools.instances.install import instance_controller
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
 from konverge.reconcilers.pools.kinds import INSTANCE, SECRET, VOLUME_CLAIM
 from konverge.reconcilers.pools.metrics import PoolMetrics

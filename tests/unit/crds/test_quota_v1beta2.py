@@ -8,7 +8,7 @@ from konverge.conditions import Condition, is_true
 from konverge.crds import crd, declaration_of, schema_of
 from konverge.crds.quota_v1beta2 import (
     Allocation,
-    ClaimEntry,
+    ClaimList,
     LabelSelector,
     PoolQuota,
     PoolReference,
@@ -136,7 +136,7 @@ def test_an_object_stored_before_the_rules_still_decodes() -> None:
 
 def test_the_claimed_amounts_of_a_pool_are_called_used_on_the_wire() -> None:
     status = ResourcePoolStatus(
-        claims={"web": (ClaimEntry(name="a", uid="u", claims={"pods": "1"}),)},
+        claims=ClaimList({"web": [{"name": "a", "uid": "u", "claims": {"pods": "1"}}]}),
         allocation=Allocation(hard={"pods": 2}, used={"pods": "1"}, available={"pods": "1"}),
     )
     assert status.wire() == {

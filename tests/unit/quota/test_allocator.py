@@ -183,7 +183,7 @@ def test_pool_status_does_not_depend_on_the_order_of_reading() -> None:
             at=number % 3,
         )
     seen = here.see()
-    back = replace(seen, claims=seen.claims[::-1], selected=frozenset(sorted(seen.selected, reverse=True)))
+    back = replace(seen, claims=[*seen.claims][::-1], selected=frozenset(sorted(seen.selected, reverse=True)))
     assert allocate(seen) == allocate(back)
 
 

@@ -31,7 +31,7 @@ class Notes(Status):
 )
 def test_draft_equals_the_object_status_and_shares_nothing_with_it(stored: dict[str, Any]) -> None:
     status = readable(Notes, stored)
-    draft = _model_draft(Notes, stored)
+    draft = _model_draft(Notes, stored, ())
     assert isinstance(draft, Notes)
     assert draft == status
     assert draft.model_fields_set == status.model_fields_set

@@ -87,7 +87,7 @@ async def test_child_that_another_client_deletes_repeatedly_is_recreated_each_ti
         assert made == {"part-0": number}
 
 
-async def test_the_owner_is_read_only_if_a_child_is_deleted_soon_after_its_creation(lab: Lab) -> None:
+async def test_the_owner_is_read_only_for_a_child_deleted_soon_after_creation(lab: Lab) -> None:
     reads = list[str]()
     made = await started(lab)
 
@@ -103,7 +103,7 @@ async def test_the_owner_is_read_only_if_a_child_is_deleted_soon_after_its_creat
         assert (made, reads) == ({"part-0": number}, expected)
 
 
-async def test_a_long_outage_after_a_quiet_time_costs_one_creation_of_a_child(lab: Lab) -> None:
+async def test_a_long_outage_costs_one_creation_of_a_child(lab: Lab) -> None:
     made = await started(lab)
     await asyncio.sleep(60)
     lab.server.faults.add(WATCH)
