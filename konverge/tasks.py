@@ -128,7 +128,8 @@ class Deadlines:
     """
 
     def __init__(self) -> None:
-        # Times and their deadlines; the number in between keeps the order of equal times. A note is valid while its deadline is at the same time.
+        # Times and their deadlines; the number in between keeps the order of equal times. A note is valid while its deadline has the
+        # same time.
         self._notes: list[tuple[float, int, Deadline]] = []
         self._number = 0
         self._running = 0

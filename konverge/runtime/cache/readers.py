@@ -163,7 +163,10 @@ class Caches:
         return None if isinstance(informer, Narrowed) else informer
 
     def cached(self, key: Key, *, partial: bool = False) -> Cached | None:
-        """Return an object that the runtime compares with a write; None if it is absent. Of an object cached in part, `partial` returns the part."""
+        """Return an object that the runtime compares with a write; None if it is absent.
+
+        Of an object cached in part, `partial` returns the part.
+        """
         informer = self.informer(key.kind)
         if informer is None:
             return None

@@ -16,9 +16,9 @@ from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.reconcilers.pools.buckets import BucketProvider, S3Buckets
 from konverge.reconcilers.pools.instances import MaterialSettings
-from konverge.reconcilers.pools.instances.install import instance_controller
 from konverge.reconcilers.pools.instances.backups import SCHEDULED_BACKUP
 from konverge.reconcilers.pools.instances.file_backups import CRON_JOB
+from konverge.reconcilers.pools.instances.install import instance_controller
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
 from konverge.reconcilers.pools.kinds import NAMESPACE, SECRET, VOLUME_CLAIM
 from konverge.reconcilers.pools.namespaces import EVERYWHERE
