@@ -71,6 +71,7 @@ async def test_a_reconcile_has_its_cause_reads_writes_and_outcome(lab: Lab, file
         ("Secret", "list", 1),
         ("ConfigMap", "get", 0),
         ("ConfigMap", "write", 0),
+        ("Widget", "write", 1),  # before the status is sent
     ]
     wire = [(each.method, each.path.rpartition("/")[2], each.status) for each in first.exchanges]
     assert wire == [("GET", "target", 200), ("PATCH", "part-0", 201), ("PATCH", "status", 200)]
