@@ -75,7 +75,9 @@ class WorkQueue(Generic[K]):
         # `ready - _woken` more getters are woken.
         self._woken = 0
         # Set if and only if the core has a delayed entry, and due no later than the first of them.
+        # The time is kept here: uvloop returns a handle without one for a time that has passed.
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
         # The latest time of a timer that has run. `_now` is not earlier: a loop may run a timer early by its clock's resolution.
         self._timer_time = 0.0
 
@@ -237,12 +239,13 @@ class WorkQueue(Generic[K]):
         """Set the timer to `at` or earlier. An earlier timer is kept: it finds no due entry and is set again."""
         timer = self._timer
         if timer is not None:
-            if at is not None and timer.when() <= at:
+            if at is not None and self._timer_at <= at:
                 return
             timer.cancel()
             self._timer = None
         if at is not None:
             self._timer = asyncio.get_running_loop().call_at(at, self._on_timer, at)
+            self._timer_at = at
 
     def _on_timer(self, at: float) -> None:
         self._timer = None

@@ -46,6 +46,24 @@ async def test_get_waits_for_an_add() -> None:
     assert (await getter).key == "a"
 
 
+class PlainHandle:
+    """The handle of uvloop's `call_at` for a time that has passed: `call_soon` returns it, so it has no time."""
+
+    def __init__(self, handle: asyncio.TimerHandle) -> None:
+        self.cancel = handle.cancel
+
+
+async def test_a_timer_needs_no_time_of_its_handle(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    call_at = loop.call_at
+    monkeypatch.setattr(loop, "call_at", lambda *arguments: PlainHandle(call_at(*arguments)))
+    queue, began = WorkQueue[str](), now()
+    for key, delay in (("late", 9), ("early", 3), ("middle", 6)):
+        queue.add_after(key, delay, reason="resync")
+    got = [((await queue.get()).key, now() - began) for _ in range(3)]
+    assert got == [("early", 3), ("middle", 6), ("late", 9)]
+
+
 async def test_get_waits_for_the_time_of_a_delayed_key() -> None:
     queue = WorkQueue[str]()
     queue.add_after("a", 3600.0, reason="resync")
