@@ -106,7 +106,7 @@ _QUEUE: Final = (
         "an earlier time does not move the timer forward",
         QUEUE + "queue",
         "WorkQueue._set_timer",
-        "at is not None and timer.when() <= at",
+        "at is not None and self._timer_at <= at",
         "at is not None",
         ("errands",),
     ),
