@@ -174,7 +174,9 @@ class RecordMemo:
             self._amounts.clear()
         return tuple([self._entry(entry["name"], entry["uid"], entry.get("claims") or {}) for entry in entries])
 
-    def _entry(self, name: str, uid: str, values: Mapping[str, Any]) -> AllocatedClaim:
+    def _entry(self, name: Any, uid: Any, values: Mapping[str, Any]) -> AllocatedClaim:
+        if name.__class__ is not str or uid.__class__ is not str:
+            raise TypeError("a name and a uid are strings")
         written = tuple(values.items())
         amounts = self._amounts.get(written)
         if amounts is None:
