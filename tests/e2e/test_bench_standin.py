@@ -106,7 +106,7 @@ SCRIPT = (
     Step("delete with a finalizer", 200, "DELETE", f"{MAPS}/held"),
     Step("remove the finalizer", 200, "PATCH", f"{MAPS}/held?fieldManager=hand", {"metadata": {"finalizers": None}}, MERGE),
     Step("get after the last finalizer", 404, "GET", f"{MAPS}/held"),
-    Step("lease", 201, "POST", f"{LEASES}?fieldManager=hand", lease("nobody")),
+    Step("lease", 201, "POST", f"{LEASES}?fieldManager=hand", lease("first")),
     Step("take the lease", 200, "PUT", f"{LEASES}/leader?fieldManager=hand", lease("me", "{version}"), version_of="lease"),
     Step("take the lease too late", 409, "PUT", f"{LEASES}/leader?fieldManager=hand", lease("me", "{version}"), version_of="lease"),
     Step("list", 200, "GET", ITEM),
