@@ -41,24 +41,31 @@ async def wait_first(*waits: Wait) -> None:
         await asyncio.wait(own, return_when=asyncio.FIRST_COMPLETED)
     finally:
         cancelled = {task for task, ours in own.items() if ours and not task.done()}
+        for task, ours in own.items():
+            if ours:
+                task.add_done_callback(_drop_error)
         for task in cancelled:
             task.cancel()
         if cancelled:
             await asyncio.wait(cancelled)
-        for task, ours in own.items():
-            if ours and task.done() and not task.cancelled():
-                task.exception()  # read, so that asyncio does not warn about a dropped exception
     for task in own:
         if task.done() and not (task in cancelled and task.cancelled()):
             task.result()
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel these tasks, and wait for their end; their errors are dropped."""
+    """Cancel these tasks, and wait for their end; their errors are dropped, also if the caller is cancelled meanwhile."""
     for task in tasks:
+        task.add_done_callback(_drop_error)
         task.cancel()
     if tasks:
         await asyncio.wait(tasks)
+
+
+def _drop_error(task: asyncio.Future[Any]) -> None:
+    """Read the exception of a task, so that asyncio does not report it as never retrieved."""
+    if not task.cancelled():
+        task.exception()
 
 
 class Signal:

@@ -26,6 +26,7 @@ from konverge.client.resources import PODS
 from konverge.client.status import exit_code
 from konverge.client.transport import WebSocket
 from konverge.errors import Unreachable, UsageError
+from konverge.tasks import cancel_and_wait
 
 __all__ = ["CommandResult", "Output", "PodProcess", "communicate", "exec_request"]
 
@@ -154,8 +155,7 @@ async def communicate(process: PodProcess, what: str, *, stdin: bytes | None, li
                 )
     finally:
         if feeding is not None:
-            feeding.cancel()
-            await asyncio.wait({feeding})
+            await cancel_and_wait(feeding)
     assert process.returncode is not None
     return CommandResult(process.returncode, bytes(outputs["stdout"]), bytes(outputs["stderr"]))
 

@@ -24,6 +24,7 @@ from konverge.client.resources import PODS
 from konverge.client.transport import WebSocket
 from konverge.errors import KonvergeError, Unreachable, UsageError
 from konverge.logs import get_logger
+from konverge.tasks import cancel_and_wait
 from konverge.words import LogKey
 
 __all__ = ["PortConnection", "listening", "port_request"]
@@ -97,10 +98,7 @@ async def listening(
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tuple(tasks))
+        await cancel_and_wait(*tasks)
         await server.wait_closed()
 
 
@@ -119,9 +117,7 @@ async def _carry(
                 for copy in done:
                     copy.result()
             finally:
-                for copy in copies:
-                    copy.cancel()
-                await asyncio.wait(copies)
+                await cancel_and_wait(*copies)
     except (KonvergeError, OSError) as error:
         _log.warning("a forwarded connection failed", **{LogKey.REQUEST: what, LogKey.ERROR: str(error)})
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -135,6 +136,50 @@ async def test_coroutines_that_fail_together_leave_no_complaint_about_dropped_fa
     with pytest.raises(asyncio.CancelledError if cancelled else ValueError):
         await waiting
     del waiting
+    await asyncio.sleep(0.01)
+    gc.collect()
+    assert complaints == []
+
+
+async def _wait_first(ended: Coroutine[Any, Any, None], started: asyncio.Event) -> None:
+    await wait_first(ended, _fail_after(started))
+
+
+async def _cancel_and_wait(ended: Coroutine[Any, Any, None], started: asyncio.Event) -> None:
+    task = asyncio.create_task(ended)
+    await started.wait()
+    await cancel_and_wait(task)
+
+
+async def _fail_after(started: asyncio.Event) -> None:
+    await started.wait()
+    raise RuntimeError("the first to end")
+
+
+@pytest.mark.parametrize("end", [_wait_first, _cancel_and_wait])
+async def test_a_caller_cancelled_during_the_cleanup_leaves_no_complaint(
+    end: Callable[[Coroutine[Any, Any, None], asyncio.Event], Coroutine[Any, Any, None]],
+) -> None:
+    complaints = list[dict[str, Any]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    started, cleaning, proceed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def fails_in_its_cleanup() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaning.set()
+            await proceed.wait()
+            raise ValueError("in the cleanup")
+
+    waiting = asyncio.create_task(end(fails_in_its_cleanup(), started))
+    await cleaning.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    del waiting
+    proceed.set()
     await asyncio.sleep(0.01)
     gc.collect()
     assert complaints == []

@@ -18,6 +18,7 @@ from konverge.reconcilers.machines.metrics import MachineMetrics
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.messages import DrainEvent
 from konverge.runtime.parts.background import BackgroundServices
+from konverge.tasks import cancel_and_wait
 from konverge.words import LogKey
 
 __all__ = ["RunningDrains"]
@@ -116,8 +117,4 @@ class RunningDrains:
         self._metrics.drains.labels(shard).set(sum(place[0] == shard for place in self._open))
 
     async def _cancel(self, places: list[Place]) -> None:
-        tasks = [self._open[place][1] for place in places]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await cancel_and_wait(*[self._open[place][1] for place in places])
