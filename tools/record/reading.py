@@ -4,6 +4,10 @@ A script of writes and requests runs against a control plane of its own (etcd an
 between any two runs are masked: a version becomes the label of its write (`{a1}`), or `{now}` if it is not older than the
 last write to the
 resource. `testkit/tests/unit/apiserver/reading/test_recorded.py` plays the same script on the in-memory store and compares.
+
+The script is the file itself, without the responses; a new case is a step without `answer`. A step is a write (a label names its version from
+then on), `forget` (history is lost), or a case: a request; for a watch also the seconds that it is read and the writes in that time. In a
+query `{label}` is the version of a write, and an object is a continue token.
 """
 
 from __future__ import annotations
@@ -20,13 +24,14 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlencode
 
 import yaml
-from record.reading_script import WIDGETS, Data, script
 
-__all__ = ["COLLECTIONS", "Data", "labelled", "masked", "query_text"]
+__all__ = ["COLLECTIONS", "WIDGETS", "Data", "labelled", "masked", "query_text"]
+
+Data: TypeAlias = dict[str, Any]
 
 TARGET: Final = Path(__file__).parents[2] / "testkit" / "tests" / "unit" / "apiserver" / "reading" / "recorded.json"
 
@@ -37,6 +42,10 @@ COLLECTIONS: Final[Mapping[str, tuple[str, str]]] = {
     "secrets": ("", "v1"),
     "widgets": ("example.com", "v1"),
 }
+
+_WIDGET_FIELDS: Final = {"color": {"type": "string"}, "size": {"type": "integer"}, "on": {"type": "boolean"}}
+WIDGETS: Final[Data] = {"type": "object", "properties": {"spec": {"type": "object", "properties": _WIDGET_FIELDS}}}
+"""The schema of the custom kind."""
 
 _VOLATILE: Final = ("uid", "creationTimestamp", "managedFields", "generation")
 
@@ -261,7 +270,7 @@ def main() -> None:
     """Record, and write the file."""
     from konverge_testing import ControlPlane
 
-    steps = script()
+    steps = json.loads(TARGET.read_text())["steps"]
     with ControlPlane() as plane:
         recorder = Recorder(plane)
         recorder.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", _definition())

@@ -2,6 +2,8 @@
 
 Run it by hand after a new version of Kubernetes: `make record ONLY=admission.limits`. It starts a kube-apiserver of its own,
 without controllers, writes `recorded_limits.json` beside the tests of the room `admission`, and takes about half a minute.
+
+The steps by their namespace are the file itself, without the responses; a new case is a step without `status` and `answer`.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from record.admission.limits_world import INJECTED, LIMIT_CASES, LIMIT_HOOKS, shown
+from record.admission.limits_world import INJECTED, LIMIT_HOOKS, shown
 from record.admission.plane import Server, pause
 from record.admission.recorder import ask_with_webhooks
 
@@ -39,9 +41,9 @@ def record(server: Server, namespace: str, steps: list[Data]) -> list[Data]:
     return found
 
 
-def record_hooks(server: Server) -> list[Data]:
-    """Create pods that webhooks change."""
-    record(server, INJECTED, LIMIT_CASES["defaults"][:1])
+def record_hooks(server: Server, limit_range: Data) -> list[Data]:
+    """Create pods that webhooks change, in a namespace with this LimitRange."""
+    record(server, INJECTED, [limit_range])
     found = asyncio.run(ask_with_webhooks(server, LIMIT_HOOKS))
     return [
         {
@@ -55,6 +57,8 @@ def record_hooks(server: Server) -> list[Data]:
 
 def main() -> None:
     """Record everything."""
+    recorded = json.loads(FILE.read_text())
+    del recorded[INJECTED]
     plane = Plane(ControlPlaneConfig())
     plane.start()
     try:
@@ -63,8 +67,8 @@ def main() -> None:
         given = {**heavy, "handler": "heavy", "overhead": {"podFixed": {"cpu": "1"}}}
         server.make("/apis/node.k8s.io/v1/runtimeclasses", given)
         pause(SECONDS)
-        found = {namespace: record(server, namespace, steps) for namespace, steps in LIMIT_CASES.items()}
-        found[INJECTED] = record_hooks(server)
+        found = {namespace: record(server, namespace, steps) for namespace, steps in recorded.items()}
+        found[INJECTED] = record_hooks(server, recorded["defaults"][0])
     finally:
         plane.stop()
     lines = [
