@@ -25,8 +25,6 @@ from konverge_testing.binaries import Cache, is_program
 from konverge_testing.failures import BinariesMissing, ControlPlaneError, InstallFailed
 from konverge_testing.gobuild import build_environment
 
-__all__ = ["BUILD_SECONDS", "CAPI_CORE", "CLIENTS", "CLUSTERCTL", "HELM", "PROMETHEUS", "VERSITYGW", "go_program"]
-
 CLIENTS = "clients"
 CAPI_CORE = "cluster-api"
 CLUSTERCTL = "clusterctl"

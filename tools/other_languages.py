@@ -21,8 +21,6 @@ from pathlib import Path
 from konverge_testing.binaries import Cache
 from konverge_testing.failures import BinariesMissing, ControlPlaneError, InstallFailed
 
-__all__ = ["ALL", "BUILD_SECONDS", "EXAMPLES", "RECIPES", "Recipe", "built", "cached", "main"]
-
 _ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = _ROOT / "examples" / "other-languages"
 BUILD_SECONDS = 900

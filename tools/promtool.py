@@ -17,8 +17,6 @@ from pathlib import Path
 
 from konverge_testing.binaries import Cache, is_program
 
-__all__ = ["PROMTOOL", "fetch", "promtool", "run_promtool"]
-
 PROMTOOL = "promtool"
 _PACKAGE = "prometheus"
 _SECONDS = 120

@@ -35,8 +35,6 @@ from konverge_testing import ApiServer
 from konverge_testing.lab import install_crds
 from konverge_testing.loop import VirtualTimeLoop
 
-__all__ = ["Walk", "is_wrapper", "walk"]
-
 _KIT: Final = Path(konverge_testing.__file__).resolve().parent
 _LOOP: Final = _KIT / "loop.py"
 """The loop of virtual time is below every call and hides none."""

@@ -19,8 +19,6 @@ from konverge.runtime.sharding.hashing import Rendezvous
 from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.runtime.sharding.stamp import annotation_of
 
-__all__ = ["COORDINATOR", "DRAIN_MARK", "HASH", "LABEL", "STAMP", "Span", "Shards"]
-
 HASH = ShardingSettings(mode="hash", namespace=NAMESPACE)
 COORDINATOR = ShardingSettings(mode="coordinator", namespace=NAMESPACE)
 STAMP = annotation_of("operator")

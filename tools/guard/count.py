@@ -20,8 +20,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["BASELINE", "VERSION", "Figures", "count", "figures_of", "grown", "rooms_of"]
-
 BASELINE: Final = Path(__file__).resolve().parents[2] / "tests" / "guard" / "baseline.json"
 PROGRAM: Final = Path(__file__).with_name("program.py")
 VERSION: Final = f"{sys.version_info.major}.{sys.version_info.minor}"

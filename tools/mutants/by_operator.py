@@ -24,8 +24,6 @@ from konverge_testing.lab.comparison import problems_of
 from konverge_testing.lab.planning import plans_of
 from konverge_testing.lab.runs import Run, run
 
-__all__ = ["fault_of", "problems_with"]
-
 ROOT: Final = Path(__file__).resolve().parents[2]
 
 

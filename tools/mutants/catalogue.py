@@ -13,8 +13,6 @@ from typing import Any, Final
 import yaml
 from planting import Mutant
 
-__all__ = ["MUTANTS", "STORIES", "mutant_of"]
-
 STORIES: Final = (
     "backup",
     "bucket",

@@ -13,8 +13,6 @@ import yaml
 from catalogue import mutant_of
 from planting import Mutant
 
-__all__ = ["MISTAKES", "ORACLES", "Mistake"]
-
 ORACLES: Final = {
     "the end": r"^the end state differs",
     "effort": r" was (created|deleted) \d+ times, in the reference run",

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Mutant", "file_of", "mutated"]
-
 
 @dataclass(frozen=True, slots=True)
 class Mutant:

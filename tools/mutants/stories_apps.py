@@ -17,8 +17,6 @@ from konverge.reconcilers.apps import Settings
 from konverge_testing import Lab, install_crds
 from konverge_testing.flux import HelmController, World, flux_crds
 
-__all__ = ["mover", "namesakes"]
-
 QUICK = Settings(source_grace=timedelta(seconds=1), stuck_after=timedelta(seconds=5))
 HOME, DEAD, NEW = (f"https://{name}.example.com" for name in ("home", "dead", "new"))
 NOTES = (

@@ -25,8 +25,6 @@ import konverge as kv
 from konverge.errors import NotOurs
 from konverge_testing.lab import Lab
 
-__all__ = ["backup", "hold", "sites", "takeover"]
-
 # --- a child, and a Secret that it waits for -------------------------------------------------------------------------------------
 
 

@@ -22,8 +22,6 @@ from konverge.errors import NotOurs, OwnershipError
 from konverge_testing.lab import Lab
 from konverge_testing.lab.lab import install_crds
 
-__all__ = ["budget", "shelf", "strangers"]
-
 # --- what must not be touched ----------------------------------------------------------------------------------------------------
 
 

@@ -22,8 +22,6 @@ import konverge as kv
 from konverge.runtime.builder.predicates import generation_changed
 from konverge_testing.lab import Lab
 
-__all__ = ["badge", "bucket", "errands", "guarded", "placid"]
-
 # --- a finalizer, and an effect that nothing else cleans up ----------------------------------------------------------------------
 
 

@@ -12,21 +12,6 @@ from konverge.objects import compare_versions
 from konverge_testing.lab import Lab
 from konverge_testing.lab.plans import MOST_DOWN
 
-__all__ = [
-    "CONFIG",
-    "CONFIGS",
-    "SECRET",
-    "OwnWrites",
-    "check_owner",
-    "config",
-    "data_of",
-    "fill",
-    "gone",
-    "meddled_with",
-    "seen",
-    "stored",
-]
-
 CONFIG: Final = kv.kind("v1", "ConfigMap")
 SECRET: Final = kv.kind("v1", "Secret")
 CONFIGS: Final = ("", "configmaps")

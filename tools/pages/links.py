@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DOCUMENTS", "SOURCES", "page_of", "relinked", "rewritten", "shown", "targets"]
-
 DOCUMENTS: Final[Mapping[str, str]] = {
     "README.md": "index.md",
     "docs/README.md": "contents.md",

@@ -29,8 +29,6 @@ from urllib.parse import urlencode
 
 import yaml
 
-__all__ = ["COLLECTIONS", "WIDGETS", "Data", "labelled", "masked", "query_text"]
-
 Data: TypeAlias = dict[str, Any]
 
 TARGET: Final = Path(__file__).parents[2] / "testkit" / "tests" / "unit" / "apiserver" / "reading" / "recorded.json"

@@ -12,8 +12,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["chart_annotations", "layout"]
-
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.cncf.helm.config.v1+json"
 CONTENT = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"

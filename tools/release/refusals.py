@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from release.copies import Facts
 from release.versions import numbers, tag_of
 
-__all__ = ["Situation", "dated", "handwritten", "refusals"]
-
 
 @dataclass(frozen=True)
 class Situation:

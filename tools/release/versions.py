@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["chart_version", "following", "numbers", "tag_of"]
-
 _RELEASE = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 
 

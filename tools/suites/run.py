@@ -31,8 +31,6 @@ from konverge_testing.binaries import Cache, find_binaries
 from konverge_testing.failures import ControlPlaneError, InstallFailed
 from konverge_testing.gobuild import build_environment
 
-__all__ = ["SERVERS", "SUITES", "Ran", "differences", "outcomes", "stand_ins", "subtests", "table"]
-
 MODULE = "sigs.k8s.io/controller-runtime"
 VERSION = "v0.24.1"
 CHECKSUM = "h1:miPEwrmirImAvgME1L9qebGHrOnGJoVmVdtOU9fRfo4="

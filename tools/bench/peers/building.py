@@ -16,8 +16,6 @@ from pathlib import Path
 
 from konverge_testing.binaries import Cache, is_program
 
-__all__ = ["RECIPES", "STAND_IN", "Recipe", "programs"]
-
 BENCH = Path(__file__).resolve().parent.parent
 STAND_IN = "standin"
 BUILD_SECONDS = 1800

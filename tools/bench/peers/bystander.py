@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from konverge.clock import monotonic
 
-__all__ = ["Bystander", "stand_by"]
-
 PAUSE = 0.01
 
 

@@ -25,8 +25,6 @@ from peers.publish import publish, published
 
 from konverge.clock import wall_clock
 
-__all__ = ["Options", "campaign", "options"]
-
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "guide" / "benchmark.md"
 

@@ -21,8 +21,6 @@ from peers.objects import CRD, ITEMS, NAMESPACE, WARM, item, item_name, rights, 
 from konverge_testing import ControlPlane, ControlPlaneConfig
 from konverge_testing.arguments import etcd_arguments
 
-__all__ = ["Cluster", "RealServer", "Server", "cluster", "connected", "gathered", "stand_in"]
-
 ACCOUNT = "contestant"
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"

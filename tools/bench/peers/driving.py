@@ -23,8 +23,6 @@ from peers.protocol import environment
 from peers.running import Died, Running, running
 from peers.statistics_of import foreign_share
 
-__all__ = ["perform"]
-
 BENCH = Path(__file__).resolve().parent.parent
 
 

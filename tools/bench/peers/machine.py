@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Memory", "busy_seconds", "cpu_seconds", "describe", "memory", "parse_busy", "parse_cpu", "tree"]
-
 PROC = Path("/proc")
 TICKS = os.sysconf("SC_CLK_TCK")
 MIB = 1024 * 1024

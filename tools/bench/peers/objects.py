@@ -4,20 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = [
-    "CRD",
-    "GROUP",
-    "ITEMS",
-    "NAMESPACE",
-    "VERSION",
-    "WARM",
-    "in_step",
-    "item",
-    "item_name",
-    "rights",
-    "status_intent",
-]
-
 GROUP, VERSION = "bench.konverge.dev", "v1"
 ITEMS = f"/apis/{GROUP}/{VERSION}/namespaces/{{}}/items"
 NAMESPACE, WARM = "bench", "warm"

@@ -16,8 +16,6 @@ import msgspec
 
 from konverge.clock import monotonic
 
-__all__ = ["Items", "Maps", "observing"]
-
 STREAM = "?watch=true&allowWatchBookmarks=true&timeoutSeconds=7200"
 INITIAL = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 BEGIN_SECONDS = 120

@@ -27,8 +27,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-__all__ = ["Message", "Ready", "Stats", "environment", "parse"]
-
 
 @dataclass(frozen=True, slots=True)
 class Ready:

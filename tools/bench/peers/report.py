@@ -14,8 +14,6 @@ from peers.plan import Session
 from peers.statistics_of import Spread, shown, spread
 from peers.svg import Bar, bars
 
-__all__ = ["COLUMNS", "Column", "counted", "disturbed", "plots", "rows", "session_table", "settings_table", "summary"]
-
 Record = Mapping[str, Any]
 QUIET = 0.05
 

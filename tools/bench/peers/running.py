@@ -16,8 +16,6 @@ from peers.protocol import Ready, Stats, parse
 
 from konverge.clock import monotonic
 
-__all__ = ["Died", "Running", "running"]
-
 END_SECONDS = 30
 ANSWER_SECONDS = 60
 TAIL = 15

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Request", "ended_watches", "errors", "parse", "reads", "writes"]
-
 _LINE = re.compile(r"^apiserver_request_total\{(?P<labels>.*)\} (?P<value>\S+)$")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _WRITES = frozenset({"APPLY", "PATCH", "POST", "PUT", "DELETE"})

@@ -9,8 +9,6 @@ from typing import Any
 from peers.report import COLUMNS, Column, Record, of_session, value_of
 from peers.statistics_of import shown, spread
 
-__all__ = ["TARGETS", "Target", "table", "verdicts"]
-
 OURS = "konverge"
 
 

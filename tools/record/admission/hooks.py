@@ -9,8 +9,6 @@ from typing import Any
 
 from aiohttp import web
 
-__all__ = ["HOOKS", "KEPT", "MAPS", "Data", "answered", "plane_answer"]
-
 Data = dict[str, Any]
 
 MAPS = "/api/v1/namespaces/default/configmaps"

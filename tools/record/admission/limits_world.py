@@ -8,8 +8,6 @@ from typing import Any, Final
 from record.admission.hooks import YES, case, patch, webhook
 from record.admission.world import pod
 
-__all__ = ["INJECTED", "LIMIT_HOOKS", "shown"]
-
 Data = dict[str, Any]
 
 _PARTS: Final = re.compile(r", (?=minimum |maximum |[\w./-]+ max limit )")

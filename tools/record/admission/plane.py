@@ -13,8 +13,6 @@ from record.admission.world import Data
 
 from konverge_testing.plane import Plane
 
-__all__ = ["Server", "bare", "pause", "wait_for"]
-
 SECONDS = 20.0
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from record.admission.plane import Server, bare
 from record.admission.world import Data, pod
 
-__all__ = ["record_defaults", "record_evictions"]
-
 
 def record_evictions(server: Server) -> list[Data]:
     base, budgets = "/api/v1/namespaces/evictions", "/apis/policy/v1/namespaces/evictions/poddisruptionbudgets"

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = [
-    "QUOTA_SETUP",
-    "QUOTA_STEPS",
-    "Data",
-    "Request",
-    "binding",
-    "pod",
-    "role",
-    "rule",
-]
-
 Data = dict[str, Any]
 Request = tuple[str, str, Data | None]
 """Method, path and body."""
