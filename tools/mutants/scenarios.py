@@ -38,8 +38,8 @@ def _story(told: Callable[[Lab], Awaitable[None]]) -> Callable[[Lab], Awaitable[
 
 
 SCENARIOS: Final = {
-    one.__name__: _story(one)
-    for one in (
+    item.__name__: _story(item)
+    for item in (
         backup,
         bucket,
         guarded,

@@ -28,9 +28,9 @@ REFUSAL = f'Service "shop" is invalid: spec.ports[0].name: Invalid value: "{PLAN
 
 
 def says(type_: str, reason: str, status: str = "True") -> Callable[[ApplicationInstance], bool]:
-    def test(found: ApplicationInstance) -> bool:
-        condition = found.find_condition(type_)
-        if condition is None or found.status.observed_generation != found.generation:
+    def test(application_instance: ApplicationInstance) -> bool:
+        condition = application_instance.find_condition(type_)
+        if condition is None or application_instance.status.observed_generation != application_instance.generation:
             return False
         return (condition.status, condition.reason) == (status, reason)
 

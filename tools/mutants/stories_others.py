@@ -65,7 +65,7 @@ def build_mirror(manager: kv.Manager) -> None:
 
 
 def because(reason: str) -> Callable[[Any], bool]:
-    return lambda one: one.find_condition("Ready") is not None and one.find_condition("Ready").reason == reason
+    return lambda item: item.find_condition("Ready") is not None and item.find_condition("Ready").reason == reason
 
 
 async def strangers(lab: Lab) -> None:
@@ -73,8 +73,8 @@ async def strangers(lab: Lab) -> None:
 
     def knows_the_secret() -> None:
         for name in ("near", "far", "thief"):
-            found = stored(lab, "mirrors", name) or {}
-            reasons = [one["reason"] for one in found.get("status", {}).get("conditions", ())]
+            result = stored(lab, "mirrors", name) or {}
+            reasons = [condition["reason"] for condition in result.get("status", {}).get("conditions", ())]
             assert "SecretMissing" not in reasons, f"{name} does not see a Secret that was always there"
 
     lab.always.append(knows_the_secret)

@@ -81,9 +81,10 @@ class Server:
     def settled(self, plural: str) -> None:
         """Wait until a definition is served, and a little longer: the schema follows its condition."""
         for _ in range(100):
-            _, found, _ = self.ask("GET", f"{DEFINITIONS}/{plural}.cel.example.com")
+            _, item, _ = self.ask("GET", f"{DEFINITIONS}/{plural}.cel.example.com")
             if any(
-                one["type"] == "Established" and one["status"] == "True" for one in found["status"]["conditions"] or ()
+                condition["type"] == "Established" and condition["status"] == "True"
+                for condition in item["status"]["conditions"] or ()
             ):
                 time.sleep(1.5)  # noqa: TID251  # a script against a real server
                 return
@@ -94,7 +95,7 @@ class Server:
 def said(code: int, answer: Data, warnings: list[str]) -> Data:
     """Return the compared part of a response."""
     if code < 300:
-        return {"code": code, **({"warnings": [unquoted(one) for one in warnings]} if warnings else {})}
+        return {"code": code, **({"warnings": [unquoted(warning) for warning in warnings]} if warnings else {})}
     causes = answer.get("details", {}).get("causes", [])
     return {"code": code, "causes": sorted(causes, key=lambda cause: (cause["field"], cause["message"]))}
 

@@ -48,12 +48,12 @@ class Server:
             return refused.code, json.load(refused)
 
 
-def bare(found: Data) -> Data:
+def bare(document: Data) -> Data:
     """Return an object without what depends on the run."""
-    if "metadata" not in found or found.get("kind") == "Status":
-        return found
-    metadata = {name: value for name, value in found["metadata"].items() if name not in VOLATILE}
-    return {**{name: value for name, value in found.items() if name != "status"}, "metadata": metadata}
+    if "metadata" not in document or document.get("kind") == "Status":
+        return document
+    metadata = {name: value for name, value in document["metadata"].items() if name not in VOLATILE}
+    return {**{name: value for name, value in document.items() if name != "status"}, "metadata": metadata}
 
 
 def main(url: str) -> None:
@@ -66,19 +66,19 @@ def main(url: str) -> None:
         if code != 201:
             raise SystemExit(created)
         objects[kind] = bare(created)
-    found = []
+    results = []
     for case in recorded["cases"]:
         kind, patch = case["kind"], case["patch"]
         long = isinstance(patch, dict) and patch.keys() == {"times", "of"}
         whole = [patch["of"]] * patch["times"] if long else patch
         code, answer = server.ask("PATCH", f"{PATHS[kind]}/one?dryRun=All", whole, case["type"])
-        found.append({"kind": kind, "type": case["type"], "patch": patch, "code": code, "answer": bare(answer)})
+        results.append({"kind": kind, "type": case["type"], "patch": patch, "code": code, "answer": bare(answer)})
     for path in PATHS.values():
         server.ask("PATCH", f"{path}/one", {"metadata": {"finalizers": None}}, "application/merge-patch+json")
         server.ask("DELETE", f"{path}/one?gracePeriodSeconds=0")
-    lines = ",\n".join(json.dumps(entry) for entry in found)
+    lines = ",\n".join(json.dumps(entry) for entry in results)
     TARGET.write_text(f'{{"objects": {json.dumps(objects)},\n"cases": [\n{lines}\n]}}\n')
-    print(len(found))
+    print(len(results))
 
 
 if __name__ == "__main__":

@@ -80,39 +80,39 @@ def masked_line(line: Data, versions: Mapping[str, int], last: int) -> Data:
 
 
 def _list_meta(metadata: Data, labels: Mapping[str, str], last: int) -> Data:
-    found = dict(metadata)
-    if "resourceVersion" in found:
-        found["resourceVersion"] = _version(found["resourceVersion"], labels, last)
-    if found.get("continue"):
-        token = json.loads(base64.urlsafe_b64decode(found["continue"] + "=" * (-len(found["continue"]) % 4)))
+    result = dict(metadata)
+    if "resourceVersion" in result:
+        result["resourceVersion"] = _version(result["resourceVersion"], labels, last)
+    if result.get("continue"):
+        token = json.loads(base64.urlsafe_b64decode(result["continue"] + "=" * (-len(result["continue"]) % 4)))
         token["rv"] = _version(str(token["rv"]), labels, last)
-        found["continue"] = token
-    return found
+        result["continue"] = token
+    return result
 
 
 def _version(text: str, labels: Mapping[str, str], last: int) -> str:
     return "{now}" if int(text) >= last else labels.get(text, text)
 
 
-def _object(found: Data, labels: Mapping[str, str]) -> Data:
-    metadata = {key: value for key, value in found["metadata"].items() if key not in _VOLATILE}
+def _object(document: Data, labels: Mapping[str, str]) -> Data:
+    metadata = {key: value for key, value in document["metadata"].items() if key not in _VOLATILE}
     if "resourceVersion" in metadata:
         metadata["resourceVersion"] = labels.get(metadata["resourceVersion"], "{unknown}")
-    return {**found, "metadata": metadata}
+    return {**document, "metadata": metadata}
 
 
 def _message(text: str, labels: Mapping[str, str]) -> str:
     text = re.sub(r"current: \d+", "current: {now}", text)
     return re.sub(
         r"resource version: (\d+) \(\d+\)",
-        lambda found: f"resource version: {labels.get(found[1], found[1])} ({{floor}})",
+        lambda document: f"resource version: {labels.get(document[1], document[1])} ({{floor}})",
         text,
     )
 
 
 def labelled(value: str, versions: Mapping[str, int]) -> str:
     """Replace labels by versions."""
-    return re.sub(r"\{(\w+)\}", lambda found: str(versions[found[1]]), value)
+    return re.sub(r"\{(\w+)\}", lambda document: str(versions[document[1]]), value)
 
 
 def query_text(query: list[list[Any]], versions: Mapping[str, int]) -> str:
@@ -154,17 +154,17 @@ class Recorder:
 
     def write(self, step: Data) -> None:
         """Carry out a write, and keep its version under its label."""
-        found = copy.deepcopy(step["object"])
-        collection = _path(step["resource"], found["metadata"]["namespace"])
-        one = f"{collection}/{found['metadata']['name']}"
+        result = copy.deepcopy(step["object"])
+        collection = _path(step["resource"], result["metadata"]["namespace"])
+        item = f"{collection}/{result['metadata']['name']}"
         if step["write"] == "create":
-            code, answer = self.call("POST", collection, found)
+            code, answer = self.call("POST", collection, result)
         elif step["write"] == "update":
-            found["metadata"]["resourceVersion"] = self.call("GET", one)[1]["metadata"]["resourceVersion"]
-            code, answer = self.call("PUT", one, found)
+            result["metadata"]["resourceVersion"] = self.call("GET", item)[1]["metadata"]["resourceVersion"]
+            code, answer = self.call("PUT", item, result)
         else:
             watch = self.call("GET", collection)[1]["metadata"]["resourceVersion"]
-            code, answer = self.call("DELETE", one)
+            code, answer = self.call("DELETE", item)
             lines, _ = self.watch(f"{collection}?watch=1&resourceVersion={watch}", 0.5)
             answer = lines[-1]["object"]
         if code >= 300:
@@ -283,10 +283,10 @@ def main() -> None:
                 recorder.forget()
             else:
                 step["answer"] = recorder.case(step)
-        _, found = recorder.call("GET", "/version")
-    text = json.dumps({"server": found["gitVersion"], "steps": steps}, indent=1, ensure_ascii=False)
+        _, item = recorder.call("GET", "/version")
+    text = json.dumps({"server": item["gitVersion"], "steps": steps}, indent=1, ensure_ascii=False)
     TARGET.write_text(f"{text}\n")
-    sys.stdout.write(f"{sum('case' in step for step in steps)} cases of {found['gitVersion']} in {TARGET.name}\n")
+    sys.stdout.write(f"{sum('case' in step for step in steps)} cases of {item['gitVersion']} in {TARGET.name}\n")
 
 
 if __name__ == "__main__":

@@ -82,8 +82,8 @@ def memory(pids: Iterable[int]) -> Memory:
 
 
 def _kib(status: str, name: str) -> float:
-    found = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
-    return float(found[1]) if found else 0.0
+    match = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
+    return float(match[1]) if match else 0.0
 
 
 def describe() -> dict[str, Any]:

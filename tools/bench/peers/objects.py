@@ -123,9 +123,9 @@ def status_intent(name: str, generation: int) -> dict[str, Any]:
     }
 
 
-def in_step(found: dict[str, Any]) -> bool:
+def in_step(document: dict[str, Any]) -> bool:
     """Whether a contestant has nothing left to do for an item."""
-    generation, status = found["metadata"]["generation"], found.get("status", {})
+    generation, status = document["metadata"]["generation"], document.get("status", {})
     reached = [
         status.get("observedGeneration"),
         *(each.get("observedGeneration") for each in status.get("conditions", ())),

@@ -146,7 +146,7 @@ class Items(_Waiting):
         metadata, status = event.object.metadata, event.object.status
         if not self.noted(event.type, metadata):
             return
-        reached = min((one.observed_generation for one in status.conditions), default=0)
+        reached = min((condition.observed_generation for condition in status.conditions), default=0)
         reached = min(reached, status.observed_generation)
         if reached <= self.observed.get(metadata.name, 0):
             return

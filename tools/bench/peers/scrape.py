@@ -24,11 +24,11 @@ class Request:
 
 def parse(text: str, resources: frozenset[str]) -> Counter[Request]:
     """The counts of the requests about these resources."""
-    found: Counter[Request] = Counter()
+    counter: Counter[Request] = Counter()
     for request, count in _series(text):
         if request.resource in resources:
-            found[request] += count
-    return found
+            counter[request] += count
+    return counter
 
 
 def _series(text: str) -> Iterator[tuple[Request, int]]:

@@ -44,9 +44,9 @@ def answered(behaviour: Any, review: Data, path: str) -> Data | None:
 
 async def plane_answer(behaviour: Any, review: Data, path: str) -> web.StreamResponse:
     """Respond to the real server."""
-    found = answered(behaviour, review, path)
-    if found is not None:
-        return web.json_response(found)
+    result = answered(behaviour, review, path)
+    if result is not None:
+        return web.json_response(result)
     if behaviour == "late":
         await asyncio.sleep(3)
     if behaviour == "broken":

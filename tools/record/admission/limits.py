@@ -30,28 +30,28 @@ Data = dict[str, Any]
 def record(server: Server, namespace: str, steps: list[Data]) -> list[Data]:
     """Do the steps of a case, and return them with the responses."""
     server.make("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-    found = []
+    results = []
     for step in steps:
         headers = [("Content-Type", "application/merge-patch+json")] if step["method"] == "PATCH" else []
         path = f"/api/v1/namespaces/{namespace}/{step['path']}"
         status, document = server.ask(step["method"], path, step.get("body"), headers)
-        found.append({**step, "status": status, "answer": shown(document)})
+        results.append({**step, "status": status, "answer": shown(document)})
         if "limitranges" in step["path"] and step["method"] != "GET" and status < 300:
             pause(SECONDS)
-    return found
+    return results
 
 
 def record_hooks(server: Server, limit_range: Data) -> list[Data]:
     """Create pods that webhooks change, in a namespace with this LimitRange."""
     record(server, INJECTED, [limit_range])
-    found = asyncio.run(ask_with_webhooks(server, LIMIT_HOOKS))
+    result = asyncio.run(ask_with_webhooks(server, LIMIT_HOOKS))
     return [
         {
             **{key: value for key, value in case.items() if key not in ("asked", "old")},
             "answer": shown(case["answer"]),
-            "asked": [[one["target"], shown(one["review"]["request"]["object"])] for one in case["asked"]],
+            "asked": [[item["target"], shown(item["review"]["request"]["object"])] for item in case["asked"]],
         }
-        for case in found
+        for case in result
     ]
 
 
@@ -67,16 +67,16 @@ def main() -> None:
         given = {**heavy, "handler": "heavy", "overhead": {"podFixed": {"cpu": "1"}}}
         server.make("/apis/node.k8s.io/v1/runtimeclasses", given)
         pause(SECONDS)
-        found = {namespace: record(server, namespace, steps) for namespace, steps in recorded.items()}
-        found[INJECTED] = record_hooks(server, recorded["defaults"][0])
+        result = {namespace: record(server, namespace, steps) for namespace, steps in recorded.items()}
+        result[INJECTED] = record_hooks(server, recorded["defaults"][0])
     finally:
         plane.stop()
     lines = [
         f"{json.dumps(namespace)}: [\n" + ",\n".join(json.dumps(step, separators=(",", ":")) for step in steps) + "\n]"
-        for namespace, steps in found.items()
+        for namespace, steps in result.items()
     ]
     FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    print(FILE.name, sum(map(len, found.values())), "steps")
+    print(FILE.name, sum(map(len, result.values())), "steps")
 
 
 if __name__ == "__main__":

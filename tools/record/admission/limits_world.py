@@ -27,8 +27,8 @@ _NOTE: Final = patch({"op": "add", "path": "/metadata/labels", "value": {"seen":
 
 def _hooked(name: str, answer: Any, *hooks: Data) -> Data:
     place = f"/api/v1/namespaces/{INJECTED}/pods?dryRun=All"
-    found = case(name, answer, *hooks, kind="Mutating", path=place)
-    return {**found, "request": ["POST", place, pod("p")]}
+    result = case(name, answer, *hooks, kind="Mutating", path=place)
+    return {**result, "request": ["POST", place, pod("p")]}
 
 
 LIMIT_HOOKS: Final[list[Data]] = [
@@ -53,12 +53,12 @@ def shown(document: Data) -> Data:
             )
         return status
     metadata, spec = document["metadata"], document["spec"]
-    found = {"annotations": metadata.get("annotations"), "finalizers": metadata.get("finalizers")}
+    result = {"annotations": metadata.get("annotations"), "finalizers": metadata.get("finalizers")}
     if document["kind"] != "Pod":
-        return {**found, "labels": metadata.get("labels"), "spec": spec}
+        return {**result, "labels": metadata.get("labels"), "spec": spec}
     for field in ("containers", "initContainers"):
-        found[field] = [[one["name"], one.get("resources")] for one in spec.get(field, [])]
-    return {**found, "resources": spec.get("resources"), "qosClass": document["status"].get("qosClass")}
+        result[field] = [[item["name"], item.get("resources")] for item in spec.get(field, [])]
+    return {**result, "resources": spec.get("resources"), "qosClass": document["status"].get("qosClass")}
 
 
 def _sorted_runs(parts: list[str]) -> list[str]:

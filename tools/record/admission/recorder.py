@@ -35,12 +35,14 @@ TOKEN_CACHE_SECONDS = 11.0
 """Seconds that a server caches the authentication of a token."""
 
 
-def clean(found: Data) -> Data:
+def clean(document: Data) -> Data:
     """Return an object as a client would write it."""
     metadata = {
-        key: value for key, value in found["metadata"].items() if key in ("annotations", "labels", "name", "namespace")
+        key: value
+        for key, value in document["metadata"].items()
+        if key in ("annotations", "labels", "name", "namespace")
     }
-    return {"apiVersion": found["apiVersion"], "kind": found["kind"], **bare(found), "metadata": metadata}
+    return {"apiVersion": document["apiVersion"], "kind": document["kind"], **bare(document), "metadata": metadata}
 
 
 # -- the room auth ----------------------------------------------------------------------------------------------------
@@ -48,17 +50,17 @@ def clean(found: Data) -> Data:
 
 def bootstrap(server: Server) -> list[Data]:
     """Return the roles and bindings of an untouched plane."""
-    found: list[Data] = []
+    results: list[Data] = []
     for plural in ("clusterroles", "clusterrolebindings", "roles", "rolebindings"):
         listed = server.get(f"{RBAC}/{plural}")
         kind = listed["kind"].removesuffix("List")
         whole = ({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, **item} for item in listed["items"])
-        found += [clean(each) for each in whole]
-    for each in found:
+        results += [clean(each) for each in whole]
+    for each in results:
         if each.get("aggregationRule"):
             # The controller may have written these already; the values follow from the other roles.
             each["rules"] = None
-    return found
+    return results
 
 
 def _rights(server: Server, recorded: Data) -> Data:
@@ -183,8 +185,8 @@ def _tokens(server: Server) -> Data:
     nobody = server.ask("GET", "/api/v1/pods", None, bare=True)
     basic = server.ask("GET", "/api/v1/pods", None, [("Authorization", "Basic YTpi")], bare=True)
     calls = {"wrong": wrong[1], "nobody": nobody[1], "basic": basic[1]}
-    found = {"requests": requests, "reviews": reviews, "self": bare(own[1]), "calls": calls}
-    shown: Data = json.loads(masked.sub("TOKEN", json.dumps(found)))
+    result = {"requests": requests, "reviews": reviews, "self": bare(own[1]), "calls": calls}
+    shown: Data = json.loads(masked.sub("TOKEN", json.dumps(result)))
     return shown
 
 
@@ -246,7 +248,7 @@ def _recalculated(server: Server) -> Data:
         "/apis/coordination.k8s.io/v1": ["leases"],
     }
     pause(6.0)
-    found: Data = {}
+    result: Data = {}
     for namespace in QUOTA_SETUP:
         objects = {
             f"{base.removeprefix('/apis/').partition('/')[0] if base != '/api/v1' else ''}/{plural}": bare(
@@ -256,8 +258,8 @@ def _recalculated(server: Server) -> Data:
             for plural in plurals
         }
         quotas = bare(server.get(f"/api/v1/namespaces/{namespace}/resourcequotas")["items"])
-        found[namespace] = {"quotas": quotas, "objects": objects}
-    return found
+        result[namespace] = {"quotas": quotas, "objects": objects}
+    return result
 
 
 async def ask_with_webhooks(server: Server, cases: list[Data]) -> list[Data]:
@@ -298,7 +300,7 @@ async def _hook_case(
         "kind": f"{kind}WebhookConfiguration",
         "metadata": {"name": "probe"},
     }
-    made = await asyncio.to_thread(server.make, plural, {**config, "webhooks": json.loads(text)})
+    manifest = await asyncio.to_thread(server.make, plural, {**config, "webhooks": json.loads(text)})
     await asyncio.sleep(1.3)
     seen.clear()
     behaviour[0] = case["behaviour"]
@@ -310,7 +312,7 @@ async def _hook_case(
     status, document = await asyncio.to_thread(server.ask, method, path, body, headers)
     asked = sorted(seen, key=lambda each: str(each["target"])) if kind == "Validating" else list(seen)
     await asyncio.to_thread(server.ask, "DELETE", f"{plural}/probe")
-    shown = json.dumps({"asked": asked, "answer": bare(document), "webhooks": bare(made["webhooks"])})
+    shown = json.dumps({"asked": asked, "answer": bare(document), "webhooks": bare(manifest["webhooks"])})
     shown = (
         shown.replace(address, "ADDRESS").replace(address.removeprefix("https://"), "HOST").replace(bundle, "BUNDLE")
     )
