@@ -12,8 +12,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["browser", "install"]
-
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _SECONDS = 600
 

@@ -24,10 +24,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def chart(root: Path = ROOT) -> OperatorChart:
     """Return our own chart, described as Chart.yaml does."""
-    said = yaml.safe_load((root / "charts/konverge/Chart.yaml").read_text())
+    message = yaml.safe_load((root / "charts/konverge/Chart.yaml").read_text())
     version = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
     own = tuple(hosted for hosted in discover() if hosted.distribution.startswith("konverge "))
-    return asyncio.run(daemon_chart_data(daemon_settings(own), said["version"], version, said["description"]))
+    return asyncio.run(daemon_chart_data(daemon_settings(own), message["version"], version, message["description"]))
 
 
 def expected(root: Path = ROOT) -> dict[str, str]:
@@ -35,21 +35,21 @@ def expected(root: Path = ROOT) -> dict[str, str]:
     folder = root / "charts/konverge"
     paths = (folder / "values.yaml", folder / "values.schema.json", *folder.glob("values/*.yaml"))
     pieces = {path.relative_to(folder).as_posix(): path.read_text() for path in paths}
-    made = chart(root)
-    found = generated_files(made, pieces)
-    for part in ("daemon", *(part.name for part in made.parts)):
+    manifest = chart(root)
+    result = generated_files(manifest, pieces)
+    for part in ("daemon", *(part.name for part in manifest.parts)):
         for source, name in ((f"alerts/{part}.yaml", "alerts.yaml"), (f"dashboards/{part}.json", "dashboard.json")):
             if (root / "deploy" / source).is_file():
-                found[f"files/{part}/{name}"] = (root / "deploy" / source).read_text()
-    return found
+                result[f"files/{part}/{name}"] = (root / "deploy" / source).read_text()
+    return result
 
 
 def outdated(wanted: Mapping[str, str], folder: Path) -> list[str]:
     """Return the names of generated files that are missing or differ, and of files below files/ that nothing generates."""
-    there = {path.relative_to(folder).as_posix() for path in folder.glob("files/**/*") if path.is_file()}
+    present = {path.relative_to(folder).as_posix() for path in folder.glob("files/**/*") if path.is_file()}
     return sorted(
         name
-        for name in {*wanted, *there}
+        for name in {*wanted, *present}
         if name not in wanted or not (folder / name).is_file() or (folder / name).read_text() != wanted[name]
     )
 

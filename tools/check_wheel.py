@@ -37,22 +37,22 @@ def packages_of(root: Path, setup: Mapping[str, Any]) -> dict[str, Path]:
 def wanted(root: Path) -> dict[str, Path]:
     """Return what the wheel should hold: the name inside it, and the file in the tree."""
     setup = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
-    found = {}
+    result = {}
     for package, folder in packages_of(root, setup).items():
         for pattern in ("*.py", *setup["package-data"].get(package, ())):
             for path in folder.glob(pattern):
-                found[f"{package.replace('.', '/')}/{path.relative_to(folder).as_posix()}"] = path
-    return found
+                result[f"{package.replace('.', '/')}/{path.relative_to(folder).as_posix()}"] = path
+    return result
 
 
-def differences(expected: Mapping[str, bytes], there: Mapping[str, bytes]) -> Iterator[str]:
+def differences(expected: Mapping[str, bytes], present: Mapping[str, bytes]) -> Iterator[str]:
     """Return a line for each file that is missing, unexpected or different."""
-    for name in sorted({*expected, *there}):
-        if name not in there:
+    for name in sorted({*expected, *present}):
+        if name not in present:
             yield f"missing: {name}"
         elif name not in expected:
             yield f"not of the tree: {name}"
-        elif expected[name] != there[name]:
+        elif expected[name] != present[name]:
             yield f"different: {name}"
 
 

@@ -23,8 +23,6 @@ from typing import Final
 
 from retry_failed import failure_text, last_failed, log_name, run_pytest
 
-__all__ = ["chosen", "load", "run"]
-
 TIMES: Final = Path("build/test-times.json")
 LOGS: Final = Path("build/flakes")
 TESTS_FAILED: Final = 1

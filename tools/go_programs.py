@@ -25,8 +25,6 @@ from konverge_testing.binaries import Cache, is_program
 from konverge_testing.failures import BinariesMissing, ControlPlaneError, InstallFailed
 from konverge_testing.gobuild import build_environment
 
-__all__ = ["BUILD_SECONDS", "CAPI_CORE", "CLIENTS", "CLUSTERCTL", "HELM", "PROMETHEUS", "VERSITYGW", "go_program"]
-
 CLIENTS = "clients"
 CAPI_CORE = "cluster-api"
 CLUSTERCTL = "clusterctl"
@@ -143,7 +141,7 @@ def _build(module: _Module, home: Path, environment: Mapping[str, str], cache: C
         start_new_session=True,
     )
     try:
-        said, _ = process.communicate(timeout=BUILD_SECONDS)
+        message, _ = process.communicate(timeout=BUILD_SECONDS)
     except BaseException as error:  # a deadline, Ctrl-C: no compiler stays behind
         _end(process)
         if isinstance(error, subprocess.TimeoutExpired):
@@ -152,7 +150,7 @@ def _build(module: _Module, home: Path, environment: Mapping[str, str], cache: C
             ) from None
         raise
     if process.returncode:
-        raise InstallFailed("\n".join((f"go build of {module.programs} failed:", *said.splitlines()[-_LOG_LINES:])))
+        raise InstallFailed("\n".join((f"go build of {module.programs} failed:", *message.splitlines()[-_LOG_LINES:])))
     _copy_files(module, partial, build_environment(environment, cache))
     partial.rename(home)
     # Go keeps the files of its cache writable, so the removal needs no chmod.

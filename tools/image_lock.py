@@ -29,9 +29,9 @@ _GLIBC = (("2_34", "2_28", "2_17"), ("2_28", "2_17"))
 
 def python_version(root: Path = ROOT) -> str:
     """Return the version of the image's Python, as the Containerfile has it."""
-    found = _PYTHON.search((root / "deploy/Containerfile").read_text())
-    assert found is not None, "deploy/Containerfile begins with ARG PYTHON=python:X.Y..."
-    return found["version"]
+    match = _PYTHON.search((root / "deploy/Containerfile").read_text())
+    assert match is not None, "deploy/Containerfile begins with ARG PYTHON=python:X.Y..."
+    return match["version"]
 
 
 def report(
@@ -39,7 +39,7 @@ def report(
 ) -> dict[str, Any]:
     """Return pip's report of installing requirements on an architecture with wheels for these versions of glibc."""
     abi = f"cp{version.replace('.', '')}"
-    platforms = [f"--platform=manylinux_{one}_{machine}" for one in glibc]
+    platforms = [f"--platform=manylinux_{item}_{machine}" for item in glibc]
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
             [
@@ -52,22 +52,22 @@ def report(
             check=True,
             env={**os.environ, "PIP_FIND_LINKS": ""},
         )
-        found: dict[str, Any] = json.loads(Path(folder, "report").read_text())
-        return found
+        document: dict[str, Any] = json.loads(Path(folder, "report").read_text())
+        return document
 
 
 def lock(reports: Iterable[Mapping[str, Any]]) -> str:
     """Return the text of a lock: each distribution with the hashes that the reports have of it."""
     hashes: defaultdict[str, set[str]] = defaultdict(set)
-    for one in reports:
-        for item in one["install"]:
+    for entry in reports:
+        for item in entry["install"]:
             name = re.sub(r"[-_.]+", "-", item["metadata"]["name"]).lower()
             hashes[f"{name}=={item['metadata']['version']}"].add(
                 item["download_info"]["archive_info"]["hashes"]["sha256"]
             )
     lines = [
-        f"{pinned} \\\n" + " \\\n".join(f"    --hash=sha256:{digest}" for digest in sorted(found))
-        for pinned, found in sorted(hashes.items())
+        f"{pinned} \\\n" + " \\\n".join(f"    --hash=sha256:{digest}" for digest in sorted(result))
+        for pinned, result in sorted(hashes.items())
     ]
     return "\n".join(("# What the image installs; written by: make lock", *lines)) + "\n"
 
@@ -86,13 +86,13 @@ def main(root: Path = ROOT) -> int:
         *extras["speed"],
     ]
     for name, wanted in ((RUNTIME, runtime), (BUILD, project["build-system"]["requires"])):
-        found = [
+        results = [
             report(wanted, machine, glibc, version, root / "constraints.txt")
             for machine in MACHINES
             for glibc in _GLIBC
         ]
-        (root / name).write_text(lock(found))
-        print(f"{name}: {len(found[0]['install'])} distributions for Python {version} on {' and '.join(MACHINES)}")
+        (root / name).write_text(lock(results))
+        print(f"{name}: {len(results[0]['install'])} distributions for Python {version} on {' and '.join(MACHINES)}")
     return 0
 
 

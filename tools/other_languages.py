@@ -21,8 +21,6 @@ from pathlib import Path
 from konverge_testing.binaries import Cache
 from konverge_testing.failures import BinariesMissing, ControlPlaneError, InstallFailed
 
-__all__ = ["ALL", "BUILD_SECONDS", "EXAMPLES", "RECIPES", "Recipe", "built", "cached", "main"]
-
 _ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = _ROOT / "examples" / "other-languages"
 BUILD_SECONDS = 900
@@ -115,9 +113,9 @@ def cached(language: str, environment: Mapping[str, str]) -> Path | None:
 
 def built(language: str, environment: Mapping[str, str], *, tell: Callable[[str], None]) -> Path:
     """Return the folder of a language's build; if there is none, reports that and builds it first."""
-    found = cached(language, environment)
-    if found is not None:
-        return found
+    result = cached(language, environment)
+    if result is not None:
+        return result
     recipe = ALL[language]
     tool = recipe.tool
     if shutil.which(tool, path=environment.get("PATH")) is None:
@@ -159,10 +157,10 @@ def _build(language: str, environment: Mapping[str, str], cache: Path, home: Pat
     _run(recipe.fetch, copy, {**environment, **variables}, BinariesMissing)
     if recipe.build:
         _run(recipe.build, copy, {**environment, **variables}, InstallFailed)
-    made = next(
+    manifest = next(
         path for path in cache.glob(recipe.made) if path.suffix != ".d"
     )  # Cargo writes its list of dependencies beside it
-    made.rename(partial / ("node_modules" if made.is_dir() else "program"))
+    manifest.rename(partial / ("node_modules" if manifest.is_dir() else "program"))
     partial.rename(home)
     for folder in (compiled, copy):
         shutil.rmtree(folder, ignore_errors=True)

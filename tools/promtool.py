@@ -17,8 +17,6 @@ from pathlib import Path
 
 from konverge_testing.binaries import Cache, is_program
 
-__all__ = ["PROMTOOL", "fetch", "promtool", "run_promtool"]
-
 PROMTOOL = "promtool"
 _PACKAGE = "prometheus"
 _SECONDS = 120
@@ -26,9 +24,9 @@ _SECONDS = 120
 
 def promtool(environment: Mapping[str, str] = os.environ) -> Path | None:
     """Return the path of the program; None if it is missing."""
-    found = shutil.which(PROMTOOL, path=environment.get("PATH"))
+    result = shutil.which(PROMTOOL, path=environment.get("PATH"))
     cached = _cached(environment)
-    return Path(found) if found else cached if is_program(cached) else None
+    return Path(result) if result else cached if is_program(cached) else None
 
 
 def _cached(environment: Mapping[str, str]) -> Path:
@@ -37,8 +35,8 @@ def _cached(environment: Mapping[str, str]) -> Path:
 
 def fetch(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the path of the program, taken out of Debian's package if it is missing; raises OSError if that fails."""
-    if (found := promtool(environment)) is not None:
-        return found
+    if (result := promtool(environment)) is not None:
+        return result
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
         raise OSError("no promtool: it comes with Debian's package prometheus, and this is no Debian")
     home = _cached(environment)

@@ -42,18 +42,18 @@ def expected(root: Path = ROOT) -> dict[str, str]:
             check=True,
             env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"},
         )
-        found = {path.name: path.read_text() for path in sorted(Path(scratch, FOLDER).iterdir())}
-    return {name: _mended(name, text) for name, text in found.items()}
+        result = {path.name: path.read_text() for path in sorted(Path(scratch, FOLDER).iterdir())}
+    return {name: _mended(name, text) for name, text in result.items()}
 
 
 def outdated(root: Path = ROOT) -> list[str]:
     """Return the names of generated files that are missing, differ, or have no .proto file."""
     folder, wanted = root / FOLDER, expected(root)
-    there = {path.name for pattern in ("*_pb2.py", "*_pb2.pyi", "*_grpc.py") for path in folder.glob(pattern)}
+    present = {path.name for pattern in ("*_pb2.py", "*_pb2.pyi", "*_grpc.py") for path in folder.glob(pattern)}
     return sorted(
         name
-        for name in {*wanted, *there}
-        if name not in wanted or name not in there or (folder / name).read_text() != wanted[name]
+        for name in {*wanted, *present}
+        if name not in wanted or name not in present or (folder / name).read_text() != wanted[name]
     )
 
 

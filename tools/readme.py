@@ -51,13 +51,13 @@ def included(document: str, read: Callable[[str], str]) -> str:
 
 def stale(root: Path) -> dict[Path, str]:
     """Return the outdated documents below a folder, with their new content."""
-    found = {}
+    result = {}
     for path in (root / "README.md", *sorted((root / "docs").rglob("*.md")), *sorted((root / "testkit").rglob("*.md"))):
         document = path.read_text()
         fresh = included(document, lambda name: (root / name).read_text())
         if fresh != document:
-            found[path] = fresh
-    return found
+            result[path] = fresh
+    return result
 
 
 def main(arguments: Sequence[str], root: Path = ROOT) -> int:
@@ -65,14 +65,14 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> int:
     if arguments not in ([], ["--check"]):
         print("usage: python tools/readme.py [--check]", file=sys.stderr)
         return 2
-    found = stale(root)
-    for path, fresh in found.items():
+    result = stale(root)
+    for path, fresh in result.items():
         if arguments:
             print(f"{path.relative_to(root)} shows an older state of a file; run: make readme", file=sys.stderr)
         else:
             path.write_text(fresh)
             print(path.relative_to(root))
-    return 1 if arguments and found else 0
+    return 1 if arguments and result else 0
 
 
 if __name__ == "__main__":

@@ -56,11 +56,11 @@ _HELMS_OWN = re.compile(r"^ +(?:helm\.sh/chart|app\.kubernetes\.io/managed-by): 
 def split(rendered: str) -> dict[str, str]:
     """Return the files under deploy/: path and content, from what `helm template` prints."""
     parts = _SOURCE.split(rendered)
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for name, text in zip(parts[1::2], parts[2::2], strict=True):
         document = _HELMS_OWN.sub("", text).strip().removesuffix("---").strip()
-        found.setdefault(f"deploy/{name}", []).append(document)
-    return {name: HEADER + "---\n" + "\n---\n".join(documents) + "\n" for name, documents in found.items()}
+        result.setdefault(f"deploy/{name}", []).append(document)
+    return {name: HEADER + "---\n" + "\n---\n".join(documents) + "\n" for name, documents in result.items()}
 
 
 def inputs(root: Path = ROOT) -> list[str]:
@@ -122,15 +122,15 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
         print("deploy/ was rendered from another state of charts/konverge: run make generate", file=sys.stderr)
         return 1
     try:
-        found = render(go_program(HELM, os.environ, tell=print), root)
+        result = render(go_program(HELM, os.environ, tell=print), root)
     except ControlPlaneError as error:
         print(f"deploy/ is as it was: {error}", file=sys.stderr)
         return 1
-    for name, text in found.items():
+    for name, text in result.items():
         if not (root / name).is_file() or (root / name).read_text() != text:
             (root / name).write_text(text)
             print(name)
-    rendered = digests([*inputs(root), *sorted(found)], lambda name: (root / name).read_bytes())
+    rendered = digests([*inputs(root), *sorted(result)], lambda name: (root / name).read_bytes())
     (root / DIGESTS).write_text(rendered)
     return 0
 

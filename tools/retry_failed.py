@@ -23,8 +23,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-__all__ = ["MAX_FAILED", "MAX_FLAKES", "failure_text", "last_failed", "log_name", "run", "run_pytest"]
-
 MAX_FLAKES: Final = 3
 """The most flakes of a run that succeeds."""
 MAX_FAILED: Final = 12

@@ -56,27 +56,27 @@ def licence_of(described: Message) -> str:
     """Return the licence that a distribution declares: its expression, a short name, or a classifier; raises LookupError for none."""
     declared = [described.get("License-Expression"), described.get("License")]
     declared += [
-        one.removeprefix(_CLASSIFIER) for one in described.get_all("Classifier", []) if one.startswith(_CLASSIFIER)
+        item.removeprefix(_CLASSIFIER) for item in described.get_all("Classifier", []) if item.startswith(_CLASSIFIER)
     ]
-    for one in declared:
-        if one and one != "UNKNOWN" and "\n" not in one and len(one) <= _LONGEST_NAME:
-            return str(one)
+    for item in declared:
+        if item and item != "UNKNOWN" and "\n" not in item and len(item) <= _LONGEST_NAME:
+            return str(item)
     raise LookupError(f"{described['Name']} declares no licence that fits a line; look at its files, and decide")
 
 
 def components(lock: str, describe: Callable[[str], Message]) -> list[Component]:
     """Return the distributions of a lock."""
-    found = []
+    results = []
     for match in _LOCKED.finditer(lock):
         described = describe(match["name"])
         if described["Version"] != match["version"]:
             raise LookupError(
                 f"{match['name']} {described['Version']} is installed, the lock has {match['version']}: make venv"
             )
-        found.append(
+        results.append(
             Component(match["name"], match["version"], tuple(_DIGEST.findall(match["hashes"])), licence_of(described))
         )
-    return found
+    return results
 
 
 def sbom(name: str, version: str, licence: str, parts: Sequence[Component]) -> str:

@@ -32,13 +32,13 @@ _MYPY = re.compile(r"^(?P<file>[^:]+):(?P<line>\d+): error: (?P<message>.*?)(?: 
 
 def expected(text: str, checker: str, file: str = WRONG) -> Errors:
     """Return the errors that the comments of a program announce for one checker."""
-    found: dict[tuple[str, int], frozenset[str]] = {}
+    result: dict[tuple[str, int], frozenset[str]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if announced := _EXPECTED.search(line):
             codes = dict(_CHECKER.findall(announced["checkers"])).get(checker, "")
             if codes:
-                found[file, number] = frozenset(codes.split(","))
-    return found
+                result[file, number] = frozenset(codes.split(","))
+    return result
 
 
 def of_mypy(output: str) -> Errors:
@@ -49,22 +49,26 @@ def of_mypy(output: str) -> Errors:
 
 def of_pyright(output: str, root: Path = ROOT) -> Errors:
     """Return the errors in the JSON output of pyright."""
-    reported = [one for one in json.loads(output)["generalDiagnostics"] if one["severity"] == "error"]
+    reported = [
+        general_diagnostic
+        for general_diagnostic in json.loads(output)["generalDiagnostics"]
+        if general_diagnostic["severity"] == "error"
+    ]
     return _gathered(
         (
-            Path(one["file"]).relative_to(root).as_posix(),
-            one["range"]["start"]["line"] + 1,
-            one.get("rule") or one["message"],
+            Path(item["file"]).relative_to(root).as_posix(),
+            item["range"]["start"]["line"] + 1,
+            item.get("rule") or item["message"],
         )
-        for one in reported
+        for item in reported
     )
 
 
 def _gathered(errors: Iterable[tuple[str, int, str]]) -> Errors:
-    found: dict[tuple[str, int], frozenset[str]] = {}
+    result: dict[tuple[str, int], frozenset[str]] = {}
     for file, line, code in errors:
-        found[file, line] = found.get((file, line), frozenset()) | {code}
-    return found
+        result[file, line] = result.get((file, line), frozenset()) | {code}
+    return result
 
 
 def differences(checker: str, wanted: Errors, reported: Errors) -> list[str]:
@@ -84,7 +88,7 @@ def main() -> int:
     """Run both checkers; return the exit code."""
     text = (ROOT / WRONG).read_text()
     output = _run("mypy", WRONG)
-    found = differences("mypy", expected(text, "mypy"), of_mypy(output))
+    result = differences("mypy", expected(text, "mypy"), of_mypy(output))
     if importlib.util.find_spec("pyright") is None:
         print("pyright is not installed, so only mypy was asked; make venv installs it (extra dev)", file=sys.stderr)
     else:
@@ -92,12 +96,12 @@ def main() -> int:
         try:
             reported = of_pyright(output)
         except ValueError:
-            found.append(f"pyright did not run: {output.strip()[:500]}")
+            result.append(f"pyright did not run: {output.strip()[:500]}")
         else:
-            found += differences("pyright", expected(text, "pyright"), reported)
-    for line in found:
+            result += differences("pyright", expected(text, "pyright"), reported)
+    for line in result:
         print(line, file=sys.stderr)
-    return 1 if found else 0
+    return 1 if result else 0
 
 
 def _run(module: str, *arguments: str) -> str:

@@ -35,8 +35,6 @@ from konverge_testing import ApiServer
 from konverge_testing.lab import install_crds
 from konverge_testing.loop import VirtualTimeLoop
 
-__all__ = ["Walk", "is_wrapper", "walk"]
-
 _KIT: Final = Path(konverge_testing.__file__).resolve().parent
 _LOOP: Final = _KIT / "loop.py"
 """The loop of virtual time is below every call and hides none."""
@@ -121,7 +119,7 @@ def is_wrapper(source: str, names: Iterable[str]) -> bool:
     """
     [function] = ast.parse(source).body
     assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-    body = [one for one in function.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
+    body = [item for item in function.body if not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))]
     if len(body) != 1 or not isinstance(body[0], ast.Expr | ast.Return):
         return False
     value = body[0].value

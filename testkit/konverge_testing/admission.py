@@ -143,13 +143,13 @@ def _review(
 def _admitted(webhook: Webhook[R], raw: dict[str, Any] | None, response: dict[str, Any]) -> Admitted[R]:
     allowed, status = bool(response["allowed"]), response.get("status") or {}
     patch = msgspec.json.decode(base64.b64decode(response["patch"])) if "patch" in response else []
-    found = None
+    result = None
     if allowed and raw is not None:
-        found = webhook.kind.decode(cast("dict[str, Any]", jsonpatch.apply_patch(raw, patch)))
+        result = webhook.kind.decode(cast("dict[str, Any]", jsonpatch.apply_patch(raw, patch)))
     causes = (status.get("details") or {}).get("causes")
     return Admitted(
         allowed,
-        found,
+        result,
         message=status.get("message", ""),
         code=status.get("code", 0),
         reason=status.get("reason", ""),
@@ -172,23 +172,23 @@ class _Given:
 
     def fill(self) -> None:
         staging = Staging(self.store)
-        staging.take([self._change(one) for one in self.objects])
+        staging.take([self._change(item) for item in self.objects])
         StoreWriter(self.store).swap(staging, "1")
 
-    def _change(self, one: Resource) -> Change:
-        data = one.to_dict()
+    def _change(self, resource: Resource) -> Change:
+        data = resource.to_dict()
         metadata = msgspec.convert(data["metadata"], Metadata, strict=False)
         body = b"" if self.selection.metadata_only else msgspec.json.encode(data)
         return Change(metadata.namespace, metadata.name, None, Cached(metadata, body))
 
 
 def _caches(webhook: Webhook[Any], objects: Iterable[Resource]) -> Caches:
-    given = {one.kind: _Given(one.kind, metadata_only=one.metadata_only) for one in webhook.read}
-    for one in objects:
-        kind = kind_of(one)
+    given = {item.kind: _Given(item.kind, metadata_only=item.metadata_only) for item in webhook.read}
+    for item in objects:
+        kind = kind_of(item)
         if kind not in given:
             raise UsageError(f"{webhook.path} does not read {kind.group_kind}: add .reads(...) to it")
-        given[kind].objects.append(one)
+        given[kind].objects.append(item)
     for each in given.values():
         each.fill()
     return Caches(webhook.path, cast("Any", given))

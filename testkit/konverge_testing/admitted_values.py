@@ -81,8 +81,8 @@ def _text(schema: Schema) -> st.SearchStrategy[str]:
         return _TIMES
     least, most = schema.get("minLength", 0), schema.get("maxLength", 10**6)
     if "pattern" in schema:
-        found = st.from_regex(str(schema["pattern"]), fullmatch=True)
-        return found.filter(lambda text: least <= len(text) <= most)
+        result = st.from_regex(str(schema["pattern"]), fullmatch=True)
+        return result.filter(lambda text: least <= len(text) <= most)
     return st.text(_CHARACTERS, min_size=least, max_size=max(least, min(most, 12)))
 
 

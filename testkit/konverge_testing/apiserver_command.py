@@ -161,15 +161,15 @@ def definitions_of(paths: Sequence[Path]) -> list[dict[str, Any]]:
 
     Raises UsageError if a file cannot be read, or if a path has no definition.
     """
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     for path in paths:
-        before = len(found)
+        before = len(results)
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if not path.is_dir() or file.suffix in _SUFFIXES:
-                found += _definitions_in(file)
-        if len(found) == before:
+                results += _definitions_in(file)
+        if len(results) == before:
             raise UsageError(f"{path} has no {_CRD}: --crds takes files and folders of YAML or JSON that have one")
-    return found
+    return results
 
 
 def _definitions_in(file: Path) -> Iterator[dict[str, Any]]:

@@ -76,8 +76,8 @@ def minor_version(output: str) -> tuple[int, int] | None:
     >>> minor_version("Kubernetes v1.36.3")
     (1, 36)
     """
-    found = re.search(r"v(\d+)\.(\d+)", output)
-    return (int(found[1]), int(found[2])) if found else None
+    match = re.search(r"v(\d+)\.(\d+)", output)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +149,9 @@ def _given_places(environment: Mapping[str, str]) -> Iterator[ProgramFolder]:
 
 
 def _cache_places(cache: Cache) -> Iterator[ProgramFolder]:
-    for version, made in ((KUBERNETES_VERSION, "built from source"), (ENVTEST_VERSION, "from the envtest archive")):
+    for version, manifest in ((KUBERNETES_VERSION, "built from source"), (ENVTEST_VERSION, "from the envtest archive")):
         directory = cache.version(version)
-        yield ProgramFolder(f"the cache, Kubernetes {version} {made} ({directory})", directory)
+        yield ProgramFolder(f"the cache, Kubernetes {version} {manifest} ({directory})", directory)
 
 
 def find_binaries(
@@ -175,10 +175,10 @@ def find_binaries(
 def _complete(
     place: ProgramFolder, lenders: tuple[ProgramFolder, ...], notes: list[str], exists: Callable[[Path], bool]
 ) -> Binaries:
-    found: dict[str, Path | None] = {}
+    result: dict[str, Path | None] = {}
     for name in (CONTROLLER_MANAGER, KUBECTL):
-        holder = next((one for one in (place, *lenders) if exists(one.directory / name)), None)
-        found[name] = holder.directory / name if holder else None
+        holder = next((item for item in (place, *lenders) if exists(item.directory / name)), None)
+        result[name] = holder.directory / name if holder else None
         if holder is None:
             notes.append(f"no {name} ({REMEDY})")
         elif holder != place:
@@ -186,8 +186,8 @@ def _complete(
     return Binaries(
         etcd=place.directory / ETCD,
         kube_apiserver=place.directory / APISERVER,
-        kube_controller_manager=found[CONTROLLER_MANAGER],
-        kubectl=found[KUBECTL],
+        kube_controller_manager=result[CONTROLLER_MANAGER],
+        kubectl=result[KUBECTL],
         source=place.words,
         notes=tuple(notes),
     )

@@ -76,10 +76,14 @@ def _places_of_sleep() -> list[tuple[dict[str, Any], str]]:
 
 
 def _find_sleep() -> list[tuple[dict[str, Any], str]]:
-    found = [vars(module) for module in tuple(sys.modules.values()) if hasattr(module, "__dict__")]
+    results = [vars(module) for module in tuple(sys.modules.values()) if hasattr(module, "__dict__")]
     own = globals()
     return [
-        (names, name) for names in found if names is not own for name, value in tuple(names.items()) if value is _sleep
+        (names, name)
+        for names in results
+        if names is not own
+        for name, value in tuple(names.items())
+        if value is _sleep
     ]
 
 

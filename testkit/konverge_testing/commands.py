@@ -60,7 +60,7 @@ def install(source: str) -> None:
     try:
         with machine.locked(progress):
             plan = run_install(Source(source), machine, progress)
-        found = find_binaries(os.environ)
+        binaries = find_binaries(os.environ)
     except KeyboardInterrupt:
         progress.end("interrupted")
         raise click.ClickException("interrupted; the same command goes on where this one stopped") from None
@@ -68,7 +68,7 @@ def install(source: str) -> None:
         raise click.ClickException(str(error)) from error
     if plan.lacking:
         click.echo(f"not installed: {plan.why}", err=True)
-    click.echo(found.describe())
+    click.echo(binaries.describe())
 
 
 @control_plane.command()

@@ -85,9 +85,9 @@ def fetch(archive: Archive, directory: Path, report: Report, *, silence_seconds:
     directory.mkdir(parents=True, exist_ok=True)
     parcel = directory / ".envtest.tar.gz.part"
     try:
-        found = _download(archive.url, parcel, report, silence_seconds)
-        if found != archive.sha512:
-            raise InstallFailed(f"{archive.url} is not what it should be: SHA-512 {found}, pinned is {archive.sha512}")
+        result = _download(archive.url, parcel, report, silence_seconds)
+        if result != archive.sha512:
+            raise InstallFailed(f"{archive.url} is not what it should be: SHA-512 {result}, pinned is {archive.sha512}")
         _unpack(parcel, directory)
     except (OSError, HTTPException, tarfile.TarError, EOFError) as error:
         raise InstallFailed(

@@ -25,22 +25,22 @@ def _others() -> tuple[str, ...]:
 
 def line_of_error(error: BaseException) -> str:
     """Return the innermost line of the program's own code that raised an exception, or ""."""
-    found, trace = "", error.__traceback__
+    result, trace = "", error.__traceback__
     while trace is not None:
-        found = _line(trace.tb_frame, trace.tb_lineno) or found
+        result = _line(trace.tb_frame, trace.tb_lineno) or result
         trace = trace.tb_next
-    return found
+    return result
 
 
 def line_of_task(task: asyncio.Task[Any]) -> str:
     """Return the innermost line of the program's own code where a task is suspended, or ""."""
-    found, waiting = "", cast("Any", task.get_coro())
+    result, waiting = "", cast("Any", task.get_coro())
     while waiting is not None:
         frame = getattr(waiting, "cr_frame", None)
         if frame is not None:
-            found = _line(frame, frame.f_lineno) or found
+            result = _line(frame, frame.f_lineno) or result
         waiting = getattr(waiting, "cr_await", None)
-    return found
+    return result
 
 
 def _line(frame: FrameType, number: int) -> str:

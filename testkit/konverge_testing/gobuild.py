@@ -77,8 +77,8 @@ def build(
             )
             code = _wait(process, tick)
         if code:
-            said = log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
-            raise InstallFailed("\n".join((f"go build of {program} failed ({log}):", *said)))
+            message = log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+            raise InstallFailed("\n".join((f"go build of {program} failed ({log}):", *message)))
     log.unlink()
 
 

@@ -98,7 +98,7 @@ def look(environment: Mapping[str, str], cache: Cache, *, archive: bool, fetch_f
     """Return what is on the machine."""
     given = (place.directory for place in places(environment) if cache.root not in place.directory.parents)
     return FoundPrograms(
-        given=next((found for found in map(_programs, given) if found >= {ETCD, APISERVER}), frozenset()),
+        given=next((item for item in map(_programs, given) if item >= {ETCD, APISERVER}), frozenset()),
         built=_programs(cache.version(KUBERNETES_VERSION)),
         fetched=_programs(cache.version(ENVTEST_VERSION)),
         go=shutil.which("go", path=environment.get("PATH")) is not None,

@@ -150,7 +150,7 @@ def plan_install(seen: FoundPrograms, source: Source) -> InstallPlan:
 def _needed(seen: FoundPrograms) -> frozenset[str]:
     """Return the missing programs: etcd and kube-apiserver must be in one place, the others may be in any."""
     sources = (seen.given, seen.built, seen.fetched)
-    core = frozenset[str]() if any(one >= _CORE for one in sources) else _CORE
+    core = frozenset[str]() if any(source >= _CORE for source in sources) else _CORE
     return core | (frozenset((CONTROLLER_MANAGER, KUBECTL)) - frozenset().union(*sources))
 
 

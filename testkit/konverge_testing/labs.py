@@ -111,7 +111,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=f"runs on {' or '.join(marker.args)}, not on {place_of(item)}"))
     if config.getoption("--lab") == "off" and config.getoption("--lab-plan") is None:
         return
-    for item in _part(config, [one for one in items if one.get_closest_marker("scenario") is not None]):
+    for item in _part(config, [entry for entry in items if entry.get_closest_marker("scenario") is not None]):
         assert isinstance(item, pytest.Function)
         assert item.parent is not None
         name = f"{item.name}[every fault]"
@@ -260,13 +260,13 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """Fail a finished test if the program under test made mistakes, and a hanging test with only the reason."""
-    made = pyfuncitem.stash.get(_LABS, None)
-    if made is None:
+    manifest = pyfuncitem.stash.get(_LABS, None)
+    if manifest is None:
         return (yield)
     from konverge_testing.lab.findings import Mistakes
     from konverge_testing.loop import Deadlock, Livelock
 
-    lab, loop = made
+    lab, loop = manifest
     try:
         result = yield
         loop.run_until_complete(lab.verify())
@@ -320,6 +320,6 @@ async def lab(request: pytest.FixtureRequest, _lab_place: tuple[str, Path | None
     else:
         install = bool(request.config.getoption("--lab-install-crds"))
         around = environments.cluster_lab(namespace, random=Random(), install=install)  # noqa: S311  # a name, no secret
-    async with around as made:
-        request.node.stash[_LABS] = (made, asyncio.get_running_loop())
-        yield made
+    async with around as manifest:
+        request.node.stash[_LABS] = (manifest, asyncio.get_running_loop())
+        yield manifest

@@ -285,9 +285,9 @@ def _check_controller_manager(binaries: Binaries) -> None:
         return
     versions = {path.name: _version_of(path) for path in (binaries.kube_apiserver, manager)}
     if len(set(versions.values())) > 1:
-        found = ", ".join(f"{name} {version}" for name, version in versions.items())
+        result = ", ".join(f"{name} {version}" for name, version in versions.items())
         raise ControlPlaneError(
-            f"these do not work together: {found} ({binaries.describe()}); run without controllers, or unset "
+            f"these do not work together: {result} ({binaries.describe()}); run without controllers, or unset "
             f"{ASSETS_VARIABLE} so that all programs come from one place"
         )
 

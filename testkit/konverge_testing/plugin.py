@@ -45,10 +45,10 @@ _SUMMARY = "no control plane: "
 
 def _part_of(text: str) -> tuple[int, int]:
     """Return the two numbers of PART/PARTS."""
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise argparse.ArgumentTypeError(f"{text!r} is not PART/PARTS with PART from 1 to PARTS, such as 1/4")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -119,21 +119,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     needing = [item for item in items if _needs_control_plane(item)]
     if not needing:
         return
-    found = _find_programs()
-    if not isinstance(found, str):
-        config.stash[_FOUND] = found.describe()
+    programs = _find_programs()
+    if not isinstance(programs, str):
+        config.stash[_FOUND] = programs.describe()
         return
-    config.stash[_MISSING] = found
+    config.stash[_MISSING] = programs
     if not _required():
-        skip = pytest.mark.skip(reason=found)
+        skip = pytest.mark.skip(reason=programs)
         for item in needing:
             item.add_marker(skip)
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     """Print once which control plane the tests run on."""
-    found = config.stash.get(_FOUND, "")
-    return [found] if found else []
+    result = config.stash.get(_FOUND, "")
+    return [result] if result else []
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -159,11 +159,11 @@ def control_plane() -> Iterator[ControlPlane]:
     from konverge_testing.config import ControlPlaneConfig
     from konverge_testing.control_plane import ControlPlane
 
-    found = _find_programs()
-    if isinstance(found, str):
-        _give_up(found)
-    controllers = found.kube_controller_manager is not None
-    with ControlPlane(ControlPlaneConfig(controllers=controllers, binaries=found)) as plane:
+    programs = _find_programs()
+    if isinstance(programs, str):
+        _give_up(programs)
+    controllers = programs.kube_controller_manager is not None
+    with ControlPlane(ControlPlaneConfig(controllers=controllers, binaries=programs)) as plane:
         yield plane
 
 

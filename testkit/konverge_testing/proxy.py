@@ -226,21 +226,21 @@ class FaultProxy:
             _abort(request)
             raise asyncio.CancelledError from None
         finally:
-            self._open = [one for one in self._open if one is not entry]
+            self._open = [item for item in self._open if item is not entry]
 
     def _due(self, call: ProxiedRequest) -> Interruption | None:
         """Count a write; return the interruption if it is due at this write."""
         if not is_write(call):
             return None
         self.writes.append(str(call))
-        found = self._interruption
-        if found is None or not found.rule(call):
+        result = self._interruption
+        if result is None or not result.rule(call):
             return None
         self._counted += 1
-        if found.write != self._counted:
+        if result.write != self._counted:
             return None
         self._interruption = None
-        return found
+        return result
 
     async def _pass(self, request: web.Request, body: bytes, due: Interruption | None) -> web.StreamResponse:
         if due is not None and due.moment == "before":
@@ -275,8 +275,8 @@ class FaultProxy:
         task = asyncio.create_task(deliver(request.method, request.raw_path, request.headers.copy()))
         self._late.add(task)
         task.add_done_callback(self._delivered)
-        found = await asyncio.shield(task)
-        return web.Response(status=found.status, headers=CIMultiDict(found.headers), body=found.body)
+        result = await asyncio.shield(task)
+        return web.Response(status=result.status, headers=CIMultiDict(result.headers), body=result.body)
 
     def _delivered(self, task: asyncio.Task[_Late]) -> None:
         self._late.discard(task)

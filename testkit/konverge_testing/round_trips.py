@@ -70,7 +70,7 @@ def _check(
     except ImportError as error:
         raise UsageError("check_round_trips draws objects with hypothesis: install it beside the tests") from error
 
-    there, here = declaration_of(other).api_version, declaration_of(model).api_version
+    present, here = declaration_of(other).api_version, declaration_of(model).api_version
 
     # The lines that hypothesis would explain are the kit's, and tracing them takes most of the time.
     phases = [phase for phase in Phase if phase is not Phase.explain]
@@ -86,7 +86,7 @@ def _check(
     def survives(data: Data) -> None:
         object_ = _admissible(model, data)
         assume(object_ is not None and only(object_))
-        back = conversion.converted(conversion.converted(data, there), here)
+        back = conversion.converted(conversion.converted(data, present), here)
         entries = lost_fields(_plain(model, data), _plain(model, back), plain_schema_of(model))
         lost = {_path(entry["path"]): entry for entry in entries}
         words = [
@@ -94,7 +94,7 @@ def _check(
             for path, entry in lost.items()
             if not any(path == known or path.startswith((f"{known}.", f"{known}[")) for known in loses)
         ]
-        assert not words, f"{here} to {there} and back: {'; '.join(words)}"
+        assert not words, f"{here} to {present} and back: {'; '.join(words)}"
 
     survives()
 

@@ -42,15 +42,15 @@ _AGAIN = 0.5
 
 def definitions(package: str) -> list[Json]:
     """Return the CustomResourceDefinitions in the folder `crds` of a package, a copy for each caller."""
-    found: list[Json] = msgspec.json.decode(_definitions(package))
-    return found
+    results: list[Json] = msgspec.json.decode(_definitions(package))
+    return results
 
 
 @cache
 def _definitions(package: str) -> bytes:
     folder = resources.files(package) / "crds"
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".yaml")), key=lambda file: file.name)
-    return msgspec.json.encode([made for file in files for made in yaml.safe_load_all(file.read_text())])
+    return msgspec.json.encode([item for file in files for item in yaml.safe_load_all(file.read_text())])
 
 
 class StandIn:
@@ -79,9 +79,9 @@ class StandIn:
 
     # --- written by each stand-in --------------------------------------------------------------------------------------------
 
-    def story(self, made: Json) -> Coroutine[Any, Any, None] | None:
+    def story(self, manifest: Json) -> Coroutine[Any, Any, None] | None:
         """Return the story of a new object, None if it has none."""
-        raise LookupError(f"{type(self).__name__} has no story for {made['kind']}")
+        raise LookupError(f"{type(self).__name__} has no story for {manifest['kind']}")
 
     def background(self) -> list[Coroutine[Any, Any, None]]:
         """Return the work beside the stories."""
@@ -91,8 +91,10 @@ class StandIn:
 
     def cached(self, kind: str) -> list[Json]:
         """Return all objects of a kind, oldest first."""
-        found = [cached.data() for cached in self._informers[kind].store.list()]
-        return sorted(found, key=lambda made: (made["metadata"]["creationTimestamp"], made["metadata"]["name"]))
+        results = [cached.data() for cached in self._informers[kind].store.list()]
+        return sorted(
+            results, key=lambda manifest: (manifest["metadata"]["creationTimestamp"], manifest["metadata"]["name"])
+        )
 
     def now(self, after: float = 0.0) -> str:
         """Return the present moment, or a moment so many seconds later, as a timestamp."""
@@ -117,30 +119,30 @@ class StandIn:
         """Let every story test its condition again."""
         self._news.notify()
 
-    def present(self, made: Json) -> Json | None:
+    def present(self, manifest: Json) -> Json | None:
         """Return the cached object of this UID."""
-        metadata = made["metadata"]
-        found = self._informers[made["kind"]].store.get(metadata.get("namespace", ""), metadata["name"])
-        return found.data() if found is not None and found.metadata.uid == metadata["uid"] else None
+        metadata = manifest["metadata"]
+        result = self._informers[manifest["kind"]].store.get(metadata.get("namespace", ""), metadata["name"])
+        return result.data() if result is not None and result.metadata.uid == metadata["uid"] else None
 
-    async def read(self, made: Json) -> Json | None:
+    async def read(self, manifest: Json) -> Json | None:
         """Return the stored object of this UID."""
-        metadata = made["metadata"]
-        kind = self.KINDS[made["kind"]]
+        metadata = manifest["metadata"]
+        kind = self.KINDS[manifest["kind"]]
         while True:
             try:
-                found = await self._client.get(kind, metadata["name"], metadata.get("namespace", ""))
+                result = await self._client.get(kind, metadata["name"], metadata.get("namespace", ""))
             except NotFound:
                 return None
             except KonvergeError as error:
                 await self._failed(error)
                 continue
-            return found.to_dict() if found.metadata.uid == metadata["uid"] else None
+            return result.to_dict() if result.metadata.uid == metadata["uid"] else None
 
-    async def write(self, made: Json, edit: Callable[[Json], object], subresource: str = "") -> Json | None:
+    async def write(self, manifest: Json, edit: Callable[[Json], object], subresource: str = "") -> Json | None:
         """Change the newest version of exactly this object; None if it is deleted."""
         while True:
-            newest = await self.read(made)
+            newest = await self.read(manifest)
             if newest is None:
                 return None
             edit(newest)
@@ -153,11 +155,11 @@ class StandIn:
             except KonvergeError as error:
                 await self._failed(error)
 
-    async def create(self, made: Json) -> None:
+    async def create(self, manifest: Json) -> None:
         """Create an object; an existing object is left unchanged, and nothing is created in a deleted namespace."""
         while True:
             try:
-                await self._client.create(Object(made))
+                await self._client.create(Object(manifest))
             except (AlreadyExists, NotFound):
                 return
             except KonvergeError as error:
@@ -165,10 +167,10 @@ class StandIn:
                 continue
             return
 
-    async def delete(self, made: Json) -> None:
+    async def delete(self, manifest: Json) -> None:
         """Delete exactly this object."""
-        metadata = made["metadata"]
-        kind = self.KINDS[made["kind"]]
+        metadata = manifest["metadata"]
+        kind = self.KINDS[manifest["kind"]]
         while True:
             try:
                 await self._client.delete(kind, metadata["name"], metadata.get("namespace", ""), uid=metadata["uid"])
@@ -213,9 +215,9 @@ class StandIn:
         if uid in self._seen:
             return
         self._seen.add(uid)
-        made = change.new.data()
-        made.setdefault("kind", name)
-        story = self.story(made)
+        manifest = change.new.data()
+        manifest.setdefault("kind", name)
+        story = self.story(manifest)
         if story is not None:
             self._spawn(story)
 

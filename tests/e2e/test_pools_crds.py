@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import pytest
 from crd_cases import Answer
-from pools.crd_cases import CASES, TABLE
-
-from konverge_testing import ControlPlane
+from pools.crd_cases import CASES
 
 pytestmark = pytest.mark.control_plane
 
 Answers = dict[str, Answer]
-
-
-@pytest.fixture(scope="module")
-def answers(control_plane: ControlPlane) -> tuple[Answers, Answers]:
-    return TABLE.on_both(control_plane)
 
 
 @pytest.mark.parametrize("name", CASES)

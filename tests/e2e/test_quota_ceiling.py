@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
-from quota.plane import Plane, open_plane
+from quota.plane import Plane
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.reconcilers.quota import Settings as QuotaSettings
-from konverge_testing import ControlPlane, Lab
 
 pytestmark = pytest.mark.control_plane
 
@@ -19,12 +16,6 @@ CLAIMS = 400
 RESOURCES = [f"requests.{'-'.join(['quota'] * 10)}.{'-'.join(['claim'] * 10)}.example.com/r{n:02}" for n in range(25)]
 """Names as long as this make claims of 3.5 KiB, so that a few hundred of them are more than an object of etcd can be."""
 ETCD_LIMIT = 1_572_864
-
-
-@pytest_asyncio.fixture
-async def here(lab: Lab, control_plane: ControlPlane) -> AsyncIterator[Plane]:
-    async with open_plane(lab, control_plane) as plane:
-        yield plane
 
 
 def crowded(pool: ResourcePool) -> bool:

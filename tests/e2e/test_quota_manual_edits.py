@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
-import pytest_asyncio
 from quota.lab import CPU
-from quota.plane import History, Plane, open_plane
+from quota.plane import History, Plane
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Invalid
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
 from konverge.reconcilers.quota.words import QuotaLabel
-from konverge_testing import ControlPlane, Lab
 
 pytestmark = pytest.mark.control_plane
 
 QUOTA = "capsule-pool-p"
-
-
-@pytest_asyncio.fixture
-async def here(lab: Lab, control_plane: ControlPlane) -> AsyncIterator[Plane]:
-    async with open_plane(lab, control_plane) as plane:
-        yield plane
 
 
 async def test_x12_a_quota_that_was_changed_or_deleted_by_hand_is_restored(here: Plane) -> None:

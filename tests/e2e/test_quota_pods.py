@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 from quota.lab import CPU
-from quota.plane import History, Plane, open_plane
+from quota.plane import History, Plane
 
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
-from konverge_testing import ControlPlane, Lab
 
 pytestmark = pytest.mark.control_plane
 
 QUOTA = "capsule-pool-p"
 COME_AND_GO = 500
-
-
-@pytest_asyncio.fixture
-async def here(lab: Lab, control_plane: ControlPlane) -> AsyncIterator[Plane]:
-    async with open_plane(lab, control_plane) as plane:
-        yield plane
 
 
 async def test_pods_in_several_namespaces_are_admitted_up_to_the_claims(here: Plane) -> None:

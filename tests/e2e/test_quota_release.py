@@ -13,22 +13,15 @@ from random import Random
 import pytest
 import pytest_asyncio
 from quota.lab import CPU, RELEASE
-from quota.plane import History, Plane, open_plane
+from quota.plane import History, Plane
 
 from konverge.crds.quota_v1beta2 import ResourcePoolClaim
 from konverge.errors import Invalid
 from konverge.reconcilers.quota import Settings as QuotaSettings
-from konverge_testing import ControlPlane, Lab
 
 pytestmark = pytest.mark.control_plane
 
 QUOTA = "capsule-pool-p"
-
-
-@pytest_asyncio.fixture
-async def here(lab: Lab, control_plane: ControlPlane) -> AsyncIterator[Plane]:
-    async with open_plane(lab, control_plane) as plane:
-        yield plane
 
 
 @pytest_asyncio.fixture

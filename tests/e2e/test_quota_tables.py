@@ -16,21 +16,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from quota.capsule import PODS, Capsule, documents, migration_world
 from quota.capsule import TENANT as TENANT_KIND
 from quota.lab import POD
-from quota.plane import Plane, open_plane
-
-from konverge_testing import ControlPlane, Lab
+from quota.plane import Plane
 
 pytestmark = pytest.mark.control_plane
 
 EXAMPLES = Path(__file__).parents[1] / "unit" / "quota" / "capsule_examples"
 MIGRATION = Path(__file__).parents[2] / "examples" / "quota_migration"
 CLAIMS = ("resourcepoolclaims", "--all-namespaces")
-
-
-@pytest_asyncio.fixture
-async def here(lab: Lab, control_plane: ControlPlane) -> AsyncIterator[Plane]:
-    async with open_plane(lab, control_plane) as plane:
-        yield plane
 
 
 def example(name: str) -> str:

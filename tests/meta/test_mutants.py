@@ -39,7 +39,7 @@ def planting(tree: Tree) -> Any:
     # The tools import each other by their plain names, as in a tool that Python runs as a program.
     sys.path.insert(0, str(tree.root / "tools" / "mutants"))
     try:
-        import by_test  # noqa: F401  # the catalogue imports it
+        import catalogue  # noqa: F401  # the mistakes of operators import it
         import planting
     finally:
         del sys.path[0]

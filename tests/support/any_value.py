@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from konverge_testing.admitted_values import admitted
 
-__all__ = ["changed"]
-
 Schema = Mapping[str, Any]
 
 

@@ -11,8 +11,6 @@ from typing import Any, TypeAlias
 from konverge_testing import ControlPlane
 from konverge_testing.proxy import ProxiedRequest, is_write
 
-__all__ = ["Audited", "Right", "audited", "rights_of", "until_audited"]
-
 Right: TypeAlias = tuple[str, str]
 """A verb, and the resource with its group and subresource as kubectl writes them: ("patch", "resourcepools.capsule.clastix.io/status")."""
 

@@ -12,8 +12,6 @@ import konverge as kv
 from konverge.kinds import Kind, kind
 from konverge_testing import Lab
 
-__all__ = ["BODIES", "owner_of"]
-
 _ROWS: Final = load_yaml(Path(__file__).parents[2] / "testkit/tests/conformance/kinds.yaml")
 BODIES: Final[dict[str, dict[str, Any]]] = {
     name: row for name, row in _ROWS.items() if "body" in row and not row.get("custom") and row.get("namespaced", True)

@@ -11,8 +11,6 @@ import pytest
 from konverge_testing import plugin
 from konverge_testing.failures import BinariesMissing
 
-__all__ = ["built_or_skipped"]
-
 
 def built_or_skipped(name: str, config: pytest.Config) -> Path:
     """Return the folder of a build; builds it first if it is missing, and prints that."""

@@ -18,8 +18,6 @@ from konverge_testing import ControlPlane
 from konverge_testing.apiserver.certificates import Authority
 from konverge_testing.ports import ReservedPort
 
-__all__ = ["CORE_RELEASE", "core_components", "core_running"]
-
 _SECONDS = 90
 _MODULE = Path(__file__).parent / "go_cluster_api" / "go.mod"
 _found = re.search(r"^\s*sigs\.k8s\.io/cluster-api (v\S+)", _MODULE.read_text(), re.MULTILINE)

@@ -29,8 +29,6 @@ from konverge_testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
 from konverge_testing.config import CONTROLLERS
 from konverge_testing.failures import BinariesMissing
 
-__all__ = ["NAMESPACE", "Management", "introduce", "management_cluster"]
-
 NAMESPACE = "nstance-system"
 _NAMES = {"NSTANCE_CLUSTER_ID": "acme", "NSTANCE_TENANT": "blue"}
 _QUICK = {"POLL": "2", "RETIRE_AFTER": "2", "INSTANCE_START_POLL": "0.3", "DRAIN_POLL": "0.5"}

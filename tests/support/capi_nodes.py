@@ -12,8 +12,6 @@ from konverge.objects import Object
 from konverge.reconcilers.machines.kinds import NODE
 from konverge_testing import Lab
 
-__all__ = ["join_node", "phase", "report_node", "shows"]
-
 
 def shows(type_: str) -> Callable[[Object | CustomResource[Any, Any]], bool]:
     """Return the test whether a condition is true."""

@@ -10,8 +10,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["PROVIDER", "Clusterctl", "container_of"]
-
 COMPONENTS = Path(__file__).parents[2] / "deploy" / "cluster-api"
 RELEASE = "v" + ".".join([*version("konverge").split(".")[:2], "0"])
 PROVIDER = "infrastructure-nstance"

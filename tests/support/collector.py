@@ -16,8 +16,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-__all__ = ["Collector", "collecting"]
-
 
 class Collector:
     """The spans that were exported, by the name of their service."""

@@ -9,8 +9,6 @@ from widgets import CONFIG_MAP, SECRET, By
 
 import konverge as kv
 
-__all__ = ["build", "copied", "copy_of", "source"]
-
 
 async def copied(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
     if object_.name.startswith("source"):

@@ -23,8 +23,6 @@ from konverge.kinds import Kind, kind
 from konverge_testing import ControlPlane, FaultProxy, Lab
 from konverge_testing.proxy import Moment, is_write
 
-__all__ = ["Act", "Crashes", "Run", "Story"]
-
 Act: TypeAlias = Callable[[Lab], Awaitable[None]]
 """An act of a user; returns when it has had its effect."""
 

@@ -14,8 +14,6 @@ from conformance.targets import Target, memory_target, real_target
 from konverge.crds import CustomResource, crd
 from konverge_testing import ControlPlane
 
-__all__ = ["Answer", "Case", "Server", "Table", "on_memory", "on_real"]
-
 T = TypeVar("T")
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

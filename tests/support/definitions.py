@@ -7,8 +7,6 @@ from typing import Any
 from konverge_testing.apiserver.nodes import Node
 from konverge_testing.apiserver.resources import Column, Resource, Version
 
-__all__ = ["resource_of"]
-
 
 def resource_of(definition: dict[str, Any]) -> Resource:
     """Return the resource of a CustomResourceDefinition."""

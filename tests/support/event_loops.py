@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Final
 
-__all__ = ["LOOPS"]
-
 Factory = Callable[[], asyncio.AbstractEventLoop]
 
 

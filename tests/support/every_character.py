@@ -12,8 +12,6 @@ import konverge as kv
 from konverge.client import Client
 from konverge.crds import Atomic
 
-__all__ = ["Page", "differences", "pages"]
-
 _SURROGATES = range(0xD800, 0xE000)
 _BY_ITSELF = (*range(0xA0), 0xAD, *range(0x2028, 0x202F), 0xFEFF, 0xFFFD, 0xFFFE, 0xFFFF)
 """Characters that each have a key of their own: between others, a difference could hide."""

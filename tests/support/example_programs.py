@@ -11,8 +11,6 @@ from pathlib import Path
 
 import backup_operator
 
-__all__ = ["EXAMPLES", "program"]
-
 EXAMPLES = Path(backup_operator.__file__).parent
 
 

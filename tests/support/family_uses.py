@@ -16,17 +16,6 @@ from konverge.errors import Invalid
 from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_RELEASE, SECRET
 from konverge_testing import Lab
 
-__all__ = [
-    "UNUSED",
-    "UNUSED_OF_POOLS",
-    "change_source_and_values",
-    "claim_and_release",
-    "install_and_remove",
-    "runs",
-    "share_a_pool",
-    "shop",
-]
-
 _ENGINE_OBJECTS = (
     "backups.velero.io",
     "restores.velero.io",

@@ -20,8 +20,6 @@ from operators import Operator
 from konverge.clock import from_rfc3339
 from konverge_testing import ControlPlane, FaultProxy
 
-__all__ = ["Fleet", "Member", "Written", "double_writes"]
-
 _SUPPORT = Path(__file__).parent
 
 

@@ -24,9 +24,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self
 
-__all__ = ["Forked", "ForkServer"]
-
-
 # --- in the test's process ------------------------------------------------------------------------------------------------------
 
 

@@ -9,8 +9,6 @@ from konverge.client import OpenStream, Response, Transport
 from konverge.client.requests import Request
 from konverge.client.transport import WebSocket, opened
 
-__all__ = ["ForwardingTransport"]
-
 
 class ForwardingTransport:
     """A transport in front of another transport."""

@@ -10,8 +10,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["GoClient", "go_client"]
-
 
 class GoClient:
     """One running program."""

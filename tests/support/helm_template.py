@@ -14,19 +14,6 @@ from click.testing import CliRunner
 
 from konverge.daemon.main import program
 
-__all__ = [
-    "CHART",
-    "NAMESPACE",
-    "Rendered",
-    "Right",
-    "Template",
-    "check_names",
-    "deep",
-    "konverge",
-    "merged",
-    "rights_of",
-]
-
 CHART = Path(__file__).parents[2] / "charts" / "konverge"
 NAMESPACE = "konverge-system"
 _SECONDS = 90

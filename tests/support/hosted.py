@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from konverge.daemon.families import DaemonSettings, discover, installed_settings
 
-__all__ = ["NAMES", "daemon_settings", "distribution"]
-
 NAMES: Final = tuple(hosted.name for hosted in discover())
 """The names of the installed families."""
 

@@ -27,8 +27,6 @@ from konverge_testing.apiserver.http import HttpShell
 from konverge_testing.apiserver.requests import Call, Response
 from konverge_testing.kubeconfigs import write_kubeconfig
 
-__all__ = ["KcpServer", "kcp_server"]
-
 _ROOT = "/clusters/root"
 
 

@@ -12,8 +12,6 @@ from konverge.client import ClientConfig, Response, Transport
 from konverge.client.requests import Request
 from konverge_testing import ApiServer
 
-__all__ = ["DEFINITION", "Wire", "over"]
-
 DEFINITION = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",

@@ -17,8 +17,6 @@ from typing import Final
 
 import pytest
 
-__all__ = ["VARIABLE", "digest_of", "files_of", "skipped_folders"]
-
 VARIABLE: Final = "KIT_TESTS"
 """The Makefile sets this environment variable to `changed`; any other value runs the kit's tests."""
 _TESTS: Final = "testkit/tests"

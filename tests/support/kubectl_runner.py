@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Kubectl", "Ran"]
-
 
 @dataclass(frozen=True)
 class Ran:

@@ -13,8 +13,6 @@ from konverge_testing.apiserver.http import HttpShell
 from konverge_testing.apiserver.pod_sessions import PodCommands, PodPorts
 from konverge_testing.apiserver.requests import Call, Query, Response
 
-__all__ = ["Kubelet"]
-
 NODE = kv.kind("v1", "Node")
 _NO_OBJECTS: Any = None
 

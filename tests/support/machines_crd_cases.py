@@ -17,8 +17,6 @@ from konverge.crds.machines_v1beta1 import (
     NstanceShardGroup,
 )
 
-__all__ = ["CASES", "CHANGES", "KINDS", "TABLE"]
-
 Json = dict[str, Any]
 
 KINDS: tuple[type[CustomResource[Any, Any]], ...] = (

@@ -39,19 +39,6 @@ from konverge_testing.capi.kinds import CLUSTER_LABEL
 from konverge_testing.nstance import CallFault, CallOutcome, GroupSpec, NstanceShard, NstanceWorld
 from konverge_testing.nstance.instances import DELETED, DELETING, RUNNING, Instance
 
-__all__ = [
-    "NAME",
-    "AcknowledgedInTime",
-    "Farm",
-    "IdsStay",
-    "KubernetesDecides",
-    "NodesStay",
-    "NothingIsLost",
-    "OneInstanceEach",
-    "OneMachineEach",
-    "is_true",
-]
-
 NAME = "acme--blue"
 _POLL = 90.0  # a third of the default's calls: a reference run takes hours
 _LOOKS_BACK = _POLL + 5

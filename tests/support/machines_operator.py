@@ -8,8 +8,6 @@ import konverge as kv
 from konverge.reconcilers import machines
 from konverge.reconcilers.machines.settings import MachineSettings
 
-__all__ = ["build", "settings"]
-
 
 def settings(namespace: str) -> MachineSettings:
     """Return settings whose waits suit a test on the wall clock."""

@@ -29,8 +29,6 @@ from konverge_testing.capi import CapiCore, definitions
 from konverge_testing.capi.kinds import CLUSTER_LABEL
 from konverge_testing.proxy import Moment, ProxiedRequest, is_write
 
-__all__ = ["CLUSTER", "MachinesPlane", "machines_plane"]
-
 INFRASTRUCTURE = (NstanceCluster, NstanceMachinePool, NstanceMachine)
 CLUSTER = "acme--blue"
 _AFTERWARDS = 1.0

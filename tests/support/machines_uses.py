@@ -19,8 +19,6 @@ from konverge.reconcilers.machines.words import MachinesAnnotation
 from konverge_testing import Lab
 from konverge_testing.capi.kinds import CLUSTER_LABEL
 
-__all__ = ["UNUSED_OF_MACHINES", "scale_drain_and_demand"]
-
 _SETTINGS = MachineSettings(cluster_id="acme", tenant="blue")
 _KUBECONFIG = f"{_SETTINGS.cluster_name}-kubeconfig"
 _GROUP = "infrastructure.cluster.x-k8s.io"

@@ -18,8 +18,6 @@ import msgspec
 from konverge.client import Client, ListQuery, ResourceInfo, WatchQuery
 from konverge.kinds import Kind
 
-__all__ = ["Picture", "NamespaceRecorder", "difference", "masked"]
-
 Picture: TypeAlias = dict[str, Any]
 """Objects by `Kind/name`, without what differs between any two runs."""
 

@@ -24,8 +24,6 @@ from konverge.reconcilers.machines.shards.dialing import over_tls
 from konverge.reconcilers.machines.shards.pace import SessionPace
 from konverge_testing import ApiServer
 
-__all__ = ["NAMES", "SEED", "Linked", "linked", "shards_at"]
-
 NAMES = IdentityNames()
 SEED = bytes(range(32))
 """From which the operator makes its key."""

@@ -21,8 +21,6 @@ from typing import Any
 from konverge.clock import wall_clock
 from konverge_testing.nstance import CallFault, GroupSpec, NstanceWorld
 
-__all__ = ["DrainState", "NstanceProcess"]
-
 
 @dataclass(frozen=True, slots=True)
 class DrainState:

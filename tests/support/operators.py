@@ -16,8 +16,6 @@ import aiohttp
 from forkserver import ForkServer
 from prometheus_client.parser import text_string_to_metric_families
 
-__all__ = ["Operator"]
-
 _POLL = 0.02
 _REPOSITORY = Path(__file__).parents[2]
 

@@ -8,8 +8,6 @@ from konverge_testing.lab.environments import memory_lab
 from konverge_testing.lab.runs import Scenario
 from konverge_testing.loop import VirtualTimeLoop
 
-__all__ = ["played"]
-
 
 def played(scenario: Scenario) -> None:
     """Play a scenario once, as the fixture does."""

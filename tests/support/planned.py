@@ -12,8 +12,6 @@ from konverge.client.requests import Request
 from konverge.planning import PlanReport, Selector, plan
 from konverge_testing import Lab
 
-__all__ = ["Sent", "filling", "planned", "recording"]
-
 
 class Sent:
     """The requests that reached the server."""

@@ -11,8 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["COMMIT", "MissingHistory", "unpack"]
-
 _REPOSITORY = Path(__file__).parents[2]
 COMMIT = (_REPOSITORY / "tests/e2e/upgrade/previous.txt").read_text().split("#")[0].strip()
 _ROOMS = ("konverge", "workqueue", "informers", "crds", "charts", "reconcilers", "cmd")

@@ -17,8 +17,6 @@ import aiohttp
 from konverge.clock import wall_clock
 from konverge_testing.ports import ReservedPort
 
-__all__ = ["Prometheus", "Target", "prometheus"]
-
 _SECONDS = 90
 _POLL = 0.2
 

@@ -19,8 +19,6 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 from promtool import run_promtool
 
-__all__ = ["Declared", "Scrapes", "evaluate", "filled", "grouped", "kept", "operands"]
-
 _MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
 _GROUPING = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)")
 _CHOICE = re.compile(r"\b(?:and|unless) on \([^()]*\) \w+(?:\{[^}]*\})?")

@@ -16,8 +16,6 @@ from konverge.runtime import ManagerSettings
 from konverge_testing import Lab, install_crds
 from konverge_testing.agent_server import AgentServer
 
-__all__ = ["Plane", "gone", "is_", "phase", "until"]
-
 
 async def until(lab: Lab, name: str, test: Any, *, timeout: float = 400.0) -> Cluster:
     """Wait until a Cluster passes a test; returns it."""

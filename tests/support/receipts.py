@@ -13,8 +13,6 @@ from konverge_testing.lab import Plan
 from konverge_testing.lab.plans import Interruption
 from konverge_testing.lab.runs import Scenario
 
-__all__ = ["FINALIZER", "INTERRUPTIONS", "next_number", "reconcile", "repeatable"]
-
 FINALIZER = "tests.konverge.dev/receipt"
 INTERRUPTIONS = tuple(
     Plan(name=f"{do} {moment} call {number}", interruptions=(Interruption(finalize=number, do=do, moment=moment),))

@@ -9,8 +9,6 @@ import konverge as kv
 from konverge.recording import Recording, read_recording, record
 from konverge_testing import Lab
 
-__all__ = ["Taped", "taped"]
-
 
 class Taped:
     """The file of a recording, and the build of the recorded operator."""

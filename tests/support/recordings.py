@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Json", "Line", "lines", "scenarios"]
-
 Json = dict[str, Any]
 
 _FOLDER = Path(__file__).parents[1] / "recordings"

@@ -28,8 +28,6 @@ from konverge.runtime.sharding.settings import ShardingSettings
 from konverge_testing import ApiServer
 from konverge_testing.lab.process import Wire, killable
 
-__all__ = ["NAMESPACE", "REPLICA", "Audited", "Replica", "Replicas"]
-
 NAMESPACE = "lab"
 WEBHOOKS = WebhookSettings(address=IN_PROCESS, url="https://operator.example.com")
 ELECTION = ElectionSettings(enabled=True, name="operator", namespace=NAMESPACE)

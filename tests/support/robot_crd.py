@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["definition", "group_of", "robot"]
-
 _SCHEMA = {
     "type": "object",
     "properties": {

@@ -18,8 +18,6 @@ from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.errors import NotFound
 from konverge.kinds import kind
 
-__all__ = ["NAMESPACE", "RollingLoad"]
-
 NAMESPACE = "load"
 _SPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 _KEPT = 3

@@ -6,8 +6,6 @@ import asyncio
 
 from konverge.runtime.election.fence import LeaseFence
 
-__all__ = ["ScriptedLeadership"]
-
 
 class ScriptedLeadership:
     """Leads from the start by default: `lose` ends a term, `win` begins a term."""

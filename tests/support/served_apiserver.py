@@ -12,8 +12,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Served", "served"]
-
 _SECONDS = 60.0
 
 

@@ -24,8 +24,6 @@ from konverge.runtime.sharding.settings import ShardingMode
 from konverge.runtime.sharding.stamp import annotation_of
 from konverge_testing import ControlPlane
 
-__all__ = ["PATIENCE", "Reconcile", "Record", "ShardFleet", "Times"]
-
 PATIENCE = 180.0
 """Seconds after which a wait has failed; a busy machine takes ten times as long as a quiet one."""
 _SUPPORT = Path(__file__).parent

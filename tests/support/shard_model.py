@@ -28,9 +28,6 @@ from konverge.runtime.sharding.assignment import Assignment, assign
 from konverge.runtime.sharding.decision import MemberState, ShardAction, ShardDecision, ShardView, decide, former_after
 from konverge.runtime.sharding.stamp import Stamp
 
-__all__ = ["Model", "Overlap", "collector_paused", "search", "stopped", "way_to"]
-
-
 _AWAY = ("absent", "gone", "released")
 
 

@@ -17,8 +17,6 @@ from widgets import CONFIG_MAP, SECRET, By
 import konverge as kv
 from konverge.errors import NotFound
 
-__all__ = ["build"]
-
 
 async def tell(ctx: kv.Context[kv.Object], word: str, object_: kv.Object) -> None:
     with contextlib.suppress(NotFound):

@@ -24,8 +24,6 @@ from konverge.runtime.sharding.members import MemberLease, Membership
 from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.runtime.sharding.stamp import Stamp
 
-__all__ = ["Late", "Restarts", "search_restarts"]
-
 SETTINGS = ShardingSettings(mode="hash")
 STEP = SETTINGS.retry_seconds
 RELEASED = LeaseRecord("", 1)

@@ -17,8 +17,6 @@ from shard_model import Copy, Model, State, Thing, Write, collector_paused, stop
 
 from konverge.runtime.sharding.stamp import Stamp
 
-__all__ = ["Searched", "search_all"]
-
 V = TypeVar("V", bound=Hashable)
 Packed = tuple[int, ...]
 """Faults, phases of the members, and each object, as numbers."""

@@ -19,8 +19,6 @@ from konverge.runtime.sharding.hashing import Rendezvous
 from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.runtime.sharding.stamp import annotation_of
 
-__all__ = ["COORDINATOR", "DRAIN_MARK", "HASH", "LABEL", "STAMP", "Span", "Shards"]
-
 HASH = ShardingSettings(mode="hash", namespace=NAMESPACE)
 COORDINATOR = ShardingSettings(mode="coordinator", namespace=NAMESPACE)
 STAMP = annotation_of("operator")
@@ -60,7 +58,7 @@ class _Copier:
 
 
 class Shards(Replicas):
-    """Replicas of one operator that share their objects. Use it with `async with`."""
+    """Replicas of one operator that share their objects. Use it with `async with`, whose end asserts that no two reconciles overlapped."""
 
     seed: ClassVar[int] = 1
 
@@ -76,6 +74,11 @@ class Shards(Replicas):
         self.cost: Callable[[], float] = lambda: 0.0
         """Seconds that a reconcile takes."""
         self._concurrency = concurrency
+
+    async def __aexit__(self, *error: object) -> None:
+        overlaps = self.overlaps()
+        await super().__aexit__(*error)
+        assert any(error) or overlaps == []
 
     def _add(self, manager: kv.Manager) -> None:
         copier = _Copier(self, self.replica_of(manager))
@@ -110,6 +113,16 @@ class Shards(Replicas):
             self.claims.append((metadata["name"], stamp))
 
     # --- actions -------------------------------------------------------------------------------------------------------------
+
+    async def start_all(self, *names: str) -> None:
+        """Start these replicas at once."""
+        await asyncio.gather(*(self.start(name) for name in names))
+
+    async def filled(self, names: str, *, objects: int, within: float = 60.0) -> dict[str, str]:
+        """Start the replicas of these letters, create objects, wait until each replica owns some of them, and return the owners."""
+        await self.start_all(*names)
+        await self.objects(objects)
+        return await self.settled(names, within=within)
 
     async def objects(self, count: int, *, begin: int = 0) -> None:
         for number in range(begin, begin + count):

@@ -9,8 +9,6 @@ from crd_cases import Case, Table
 
 from konverge.crds.machines_v1beta1 import GROUP, NstanceMachinePool
 
-__all__ = ["CASES", "SPEC", "TABLE", "Edit", "case_of"]
-
 SPEC: Final[dict[str, Any]] = {
     "group": "workers",
     "template": "std",

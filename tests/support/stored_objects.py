@@ -6,8 +6,6 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["Stored"]
-
 Data = dict[str, Any]
 Id = tuple[str, str]
 

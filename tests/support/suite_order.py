@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["FILLER_NICENESS", "LONG", "chosen", "is_filler", "unit_of", "waits"]
-
 FILLER_NICENESS: Final = 5
 """The niceness of the process that begins with tests that compute: the others have time limits of their own."""
 _TOGETHER: Final = ("testkit/tests/conformance/",)

@@ -13,8 +13,6 @@ from typing import Any, Final, TypeAlias
 import pytest
 from suite_order import waits
 
-__all__ = ["PLANES", "pytest_fixture_setup", "pytest_runtest_setup"]
-
 PLANES: Final = frozenset({"control_plane", "audited_plane", "fragile"})
 """The fixtures of the session that run a control plane."""
 

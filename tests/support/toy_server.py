@@ -18,8 +18,6 @@ from konverge_testing.apiserver.faults import Faults
 from konverge_testing.apiserver.faults.rules import about_call
 from konverge_testing.apiserver.requests import Call, Response
 
-__all__ = ["Toy", "config_map", "names"]
-
 DISCOVERY = {
     "kind": "APIResourceList",
     "resources": [{"name": "configmaps", "namespaced": True, "kind": "ConfigMap", "verbs": ["get", "list", "watch"]}],

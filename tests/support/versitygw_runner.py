@@ -12,8 +12,6 @@ from pathlib import Path
 from konverge.reconcilers.pools.buckets import S3Access
 from konverge_testing.ports import ReservedPort
 
-__all__ = ["Versitygw", "versitygw"]
-
 _SECONDS = 60
 _ROOT = ("root-key", "root-secret")
 _ETAG = '"d41d8cd98f00b204e9800998ecf8427e"'

@@ -16,8 +16,6 @@ from konverge.reconcilers.workspaces.secrets import SECRET
 from konverge.runtime import ManagerSettings
 from konverge_testing import Lab, install_crds
 
-__all__ = ["EVENT", "Workspaces", "phase", "shows"]
-
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 Test = Callable[[WorkspaceClaim], bool]
 

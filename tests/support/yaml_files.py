@@ -7,8 +7,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["load_yaml"]
-
 
 def load_yaml(path: Path) -> Any:
     """Return the only document of a file."""

@@ -70,14 +70,14 @@ def readiness() -> list[Row]:
     with tempfile.TemporaryDirectory() as cache:
         more = {"PYTHONPYCACHEPREFIX": cache, "PYTHONDONTWRITEBYTECODE": ""}
         in_fresh_process("ready", more)  # compiles the modules
-        found = [in_fresh_process("ready", more) for _ in range(ROUNDS)]
+        results = [in_fresh_process("ready", more) for _ in range(ROUNDS)]
     how = f"best of {ROUNDS} fresh interpreters with compiled modules, from the first import on; RBAC on"
     return [
-        row("ready, imports included", min(one["first"] for one in found), "s", f"wall; {how}", "<= 0.3"),
-        row("ready, imports included: CPU", min(one["cpu"] for one in found), "s", how),
+        row("ready, imports included", min(item["first"] for item in results), "s", f"wall; {how}", "<= 0.3"),
+        row("ready, imports included: CPU", min(item["cpu"] for item in results), "s", how),
         row(
             "ready, second server of a process",
-            min(one["second"] for one in found) * 1000,
+            min(item["second"] for item in results) * 1000,
             "ms",
             f"wall; {how}",
             "<= 10",
@@ -216,8 +216,8 @@ async def best(prepare: Callable[[range], list[Any]], send: Callable[[Any], Awai
         prepared = prepare(range(begin, begin + APPLIES))
         gc.collect()
         began = cpu_time()
-        for one in prepared:
-            answer = await send(one)
+        for item in prepared:
+            answer = await send(item)
             assert getattr(answer, "status", 200) != 409
         rates.append(APPLIES / (cpu_time() - began))
     return max(rates)

@@ -85,10 +85,10 @@ async def _prepared(plane: ControlPlane) -> None:
 
 async def _said(*words: str) -> str:
     process = await asyncio.create_subprocess_exec(*PROGRAM, *words, stdout=asyncio.subprocess.PIPE)
-    said, _ = await process.communicate()
+    message, _ = await process.communicate()
     if process.returncode:
         raise RuntimeError(f"konverge {' '.join(words)} ended with {process.returncode}")
-    return said.decode()
+    return message.decode()
 
 
 async def _rest(way: Way, variables: Mapping[str, str], scratch: str) -> Rest:

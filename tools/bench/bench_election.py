@@ -80,7 +80,7 @@ async def _at_rest(fleet: Fleet) -> list[Row]:
     rows = []
     for role, member in (
         ("leader", leader),
-        ("standby", next(one for one in fleet.members.values() if one is not leader)),
+        ("standby", next(item for item in fleet.members.values() if item is not leader)),
     ):
         assert member.operator.process is not None
         pids = tree(member.operator.process.pid)

@@ -147,12 +147,12 @@ def go(url: str) -> None:
 
 def rounds(way: str, url: str) -> Figures:
     """Run fresh processes and return the best of each figure."""
-    found: list[Figures] = []
+    result: list[Figures] = []
     for _ in range(ROUNDS):
         reset(url)
         done = subprocess.run([sys.executable, str(HERE), way, url], stdout=subprocess.PIPE, text=True, check=True)
-        found.append(json.loads(done.stdout))
-    return {name: (max if name.endswith("rate") else min)(figures[name] for figures in found) for name in found[0]}
+        result.append(json.loads(done.stdout))
+    return {name: (max if name.endswith("rate") else min)(figures[name] for figures in result) for name in result[0]}
 
 
 # One round
@@ -273,15 +273,15 @@ async def real() -> Figures:
         figures: Figures = {}
         for way in ("stream", "list"):
             command = [sys.executable, str(HERE), f"real-{way}", str(plane.admin_kubeconfig)]
-            found = []
+            results = []
             for _ in range(ROUNDS):
                 process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
                 out, _ = await process.communicate()
                 assert process.returncode == 0
-                found.append(json.loads(out))
-            figures[f"{way}_rate"] = max(each["rate"] for each in found)
-            figures[f"{way}_cpu"] = statistics.median(each["cpu"] for each in found)
-            figures[f"{way}_stall"] = min(each["stall"] for each in found)
+                results.append(json.loads(out))
+            figures[f"{way}_rate"] = max(each["rate"] for each in results)
+            figures[f"{way}_cpu"] = statistics.median(each["cpu"] for each in results)
+            figures[f"{way}_stall"] = min(each["stall"] for each in results)
     return figures
 
 

@@ -34,7 +34,7 @@ def make_object(number: int, size: int, version: int) -> bytes:
         },
     }
     entry = {"manager": "kube-controller-manager", "operation": "Update", "apiVersion": "v1"}
-    made = {
+    manifest = {
         "kind": "ConfigMap",
         "apiVersion": "v1",
         "metadata": {
@@ -59,9 +59,9 @@ def make_object(number: int, size: int, version: int) -> bytes:
         },
         "data": {},
     }
-    missing = size - len(json.dumps(made, separators=(",", ":"))) - sum(len(key) + 6 for key in keys)
-    made["data"] = {key: "x" * max(1, missing // len(keys)) for key in keys}
-    return json.dumps(made, separators=(",", ":")).encode()
+    missing = size - len(json.dumps(manifest, separators=(",", ":"))) - sum(len(key) + 6 for key in keys)
+    manifest["data"] = {key: "x" * max(1, missing // len(keys)) for key in keys}
+    return json.dumps(manifest, separators=(",", ":")).encode()
 
 
 def event(kind: bytes, body: bytes) -> bytes:

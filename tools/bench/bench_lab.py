@@ -96,8 +96,8 @@ async def upgraded(lab: Lab) -> None:
 
 def ready(instance: ApplicationInstance) -> bool:
     """Return whether the newest generation is ready."""
-    found = instance.find_condition("Ready")
-    return found is not None and found.is_true and found.observed_generation == instance.metadata.generation
+    condition = instance.find_condition("Ready")
+    return condition is not None and condition.is_true and condition.observed_generation == instance.metadata.generation
 
 
 def children() -> float:

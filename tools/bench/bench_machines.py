@@ -233,26 +233,26 @@ async def _scaled(world: MachinesWorld) -> list[Row]:
 async def _drained(world: MachinesWorld) -> list[Row]:
     """Drain instances that run at once, each with a Node and a pod that ends when it is evicted."""
     client, space, fleet = world.lab.client, world.lab.namespace, world.nstance.shards["a"].state.fleet
-    running = [one for one in fleet.instances.values() if one.counts and one.provider_id][:DRAINS]
-    for one in running:
-        await client.create(NODE.new(one.id, spec={"providerID": f"aws:///us-west-2a/{one.provider_id}"}))
+    running = [instance for instance in fleet.instances.values() if instance.counts and instance.provider_id][:DRAINS]
+    for item in running:
+        await client.create(NODE.new(item.id, spec={"providerID": f"aws:///us-west-2a/{item.provider_id}"}))
         spec = {
-            "nodeName": one.id,
+            "nodeName": item.id,
             "terminationGracePeriodSeconds": 0,
             "containers": [{"name": "main", "image": "busybox"}],
         }
-        await client.create(POD.new(f"pod-{one.id}", space, spec=spec))
+        await client.create(POD.new(f"pod-{item.id}", space, spec=spec))
     await world.quiet()
     how = f"{len(running)} drains of one shard at once, a Node and a pod for each, no budget"
     part, before = Part(world, "drains", how), len(world.nstance.shards["a"].calls)
-    for one in running:
-        fleet.drain(one, "spot-interruption")
+    for item in running:
+        fleet.drain(item, "spot-interruption")
     acknowledged: set[str] = set()
     async with asyncio.timeout(PATIENCE):
         while len(acknowledged) < len(running):
             await asyncio.sleep(0.05)
             calls = world.nstance.shards["a"].calls[before:]
-            acknowledged = {one.request.instance_id for one in calls if one.method == "AcknowledgeDrained"}  # type: ignore[attr-defined]  # the message of this method
+            acknowledged = {call.request.instance_id for call in calls if call.method == "AcknowledgeDrained"}  # type: ignore[attr-defined]  # the message of this method
     part.stop()
     pods = len((await client.list(POD, space)).items)
     part.add("seconds to the last acknowledgement", part.seconds, "s", "<= 30", remark="virtual time")

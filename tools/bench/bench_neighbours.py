@@ -203,12 +203,12 @@ def run() -> list[Row]:
     rows = []
     for family, world in FAMILIES.items():
         sizes = sorted({min(size, MOST_CLAIMS) if family == "quota" else size for size in SIZES})
-        found = {size: virtual(partial(measured, family, size)) for size in sizes}
+        result = {size: virtual(partial(measured, family, size)) for size in sizes}
         how = world.__doc__ or ""
         for name in ("calls", "writes", "bytes", "rest"):
             unit = "calls" if name == "rest" else name
-            rows += [row(f"{family}: {name} among {size:,}", found[size][name], unit, how) for size in sizes]
-        ends = [(size, found[size]["calls"]) for size in (sizes[0], sizes[-1])]
+            rows += [row(f"{family}: {name} among {size:,}", result[size][name], unit, how) for size in sizes]
+        ends = [(size, result[size]["calls"]) for size in (sizes[0], sizes[-1])]
         rows.append(row(f"{family}: exponent of calls", round(exponent(*ends), 2), "", how))
     return rows
 

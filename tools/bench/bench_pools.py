@@ -102,13 +102,13 @@ class PoolsWorld(World):
 
     def count(self, resource: str, *path: str) -> int:
         """Return how many stored objects have a field."""
-        found = 0
+        result = 0
         for entry in self.lab.server.store.list(("k8s.bnerd.com", resource)):
             value: Any = entry.object()
             for name in path:
                 value = (value or {}).get(name)
-            found += bool(value)
-        return found
+            result += bool(value)
+        return result
 
     async def until(self, number: int, resource: str, *path: str) -> None:
         while self.count(resource, *path) < number:

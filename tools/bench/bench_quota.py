@@ -280,8 +280,8 @@ def _pod(number: int) -> Object:
 
 
 def _versions(world: QuotaWorld) -> dict[str, str]:
-    found = world.lab.server.store.list(("", "resourcequotas"))
-    return {entry.object()["metadata"]["namespace"]: entry.object()["metadata"]["resourceVersion"] for entry in found}
+    results = world.lab.server.store.list(("", "resourcequotas"))
+    return {entry.object()["metadata"]["namespace"]: entry.object()["metadata"]["resourceVersion"] for entry in results}
 
 
 # --- beyond the ceiling ----------------------------------------------------------------------------------------------------------
@@ -299,8 +299,8 @@ async def _crowded() -> list[Row]:
         pool = await lab.client.get(ResourcePool, "p")
         ready = pool.condition("Ready")
         assert (ready.status, ready.reason) == ("False", "TooManyClaims"), ready
-        found = [claim.status.condition for claim in await lab.client.list(ResourcePoolClaim)]
-        told = sum(one is not None and one.reason == "TooManyClaims" for one in found)
+        results = [claim.status.condition for claim in await lab.client.list(ResourcePoolClaim)]
+        told = sum(item is not None and item.reason == "TooManyClaims" for item in results)
         errors = total(lab.metrics.reconcile_errors)
         return [
             row("beyond the ceiling: claims that are listed", pool.status.claim_count, "claims", how, ceiling),

@@ -67,11 +67,11 @@ def exponent(sizes: list[int], values: list[float]) -> float:
     return sum((x - middle) * (y - height) for x, y in zip(xs, ys, strict=True)) / below
 
 
-async def _fill(made: Cluster, point: Point) -> None:
+async def _fill(manifest: Cluster, point: Point) -> None:
     """Create the objects of a point in step, in their kinds and namespaces."""
     for number in range(1, point.namespaces):
         name = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"{NAMESPACE}-{number}"}}
-        await made.send("POST", "/api/v1/namespaces", name)
+        await manifest.send("POST", "/api/v1/namespaces", name)
     wanted = item(1, NAMESPACE)
     wanted["metadata"]["labels"] |= {f"watch-{number}": "yes" for number in range(1, point.watches)}
     status = status_intent("", 1)["status"]
@@ -80,23 +80,23 @@ async def _fill(made: Cluster, point: Point) -> None:
         if number:
             names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
             crd = {**CRD, "metadata": {"name": f"{plural}.{GROUP}"}, "spec": {**CRD["spec"], "names": names}}
-            await made.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+            await manifest.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
         asked = {"group": GROUP, "version": VERSION, "plural": plural, "manager": "peer", "status": status}
         counts = {"count": point.objects // point.kinds, "namespaces": point.namespaces}
-        await made.send("POST", "/copies", {**asked, **counts, "object": {**wanted, "kind": kind}})
+        await manifest.send("POST", "/copies", {**asked, **counts, "object": {**wanted, "kind": kind}})
 
 
 async def _start(programs: Mapping[str, Path], contestant: Contestant, point: Point) -> dict[str, float]:
     """Start a contestant on a point; returns its figures, and its writes, of which there should be none."""
-    async with cluster(warm=0, program=programs[building.STAND_IN]) as made:
-        await _fill(made, point)
+    async with cluster(warm=0, program=programs[building.STAND_IN]) as manifest:
+        await _fill(manifest, point)
         with tempfile.TemporaryDirectory(prefix="konverge-scale-") as scratch:
-            kubeconfig, mount = await made.account(Path(scratch), None)
+            kubeconfig, mount = await manifest.account(Path(scratch), None)
             told = environment(
                 os.environ,
                 kubeconfig=kubeconfig,
                 mount=mount,
-                address=(made.server.host, made.server.port),
+                address=(manifest.server.host, manifest.server.port),
                 namespace="" if point.namespaces > 1 else NAMESPACE,
                 workers=10,
                 owners=False,
@@ -107,7 +107,7 @@ async def _start(programs: Mapping[str, Path], contestant: Contestant, point: Po
                     "PEER_STALLS": "1",
                 },
             )
-            before = await made.counted()
+            before = await manifest.counted()
             async with running(contestant.command(programs), told, HERE, Path(scratch) / "log") as peer:
                 synced = await peer.ready(PATIENCE)
                 assert synced is not None
@@ -116,35 +116,35 @@ async def _start(programs: Mapping[str, Path], contestant: Contestant, point: Po
                     used = peer.cpu()
                     await asyncio.sleep(SETTLE)
                 stats = await peer.stats()
-                found = {"synced": synced, "cpu": peer.cpu(), "memory": peer.memory().peak}
-                found["writes"] = scrape.writes(before, await made.counted())
-                return found | ({} if stats.work_ms is None else {"longest turn": stats.work_ms})
+                result = {"synced": synced, "cpu": peer.cpu(), "memory": peer.memory().peak}
+                result["writes"] = scrape.writes(before, await manifest.counted())
+                return result | ({} if stats.work_ms is None else {"longest turn": stats.work_ms})
 
 
 async def _rate(program: Path) -> list[Row]:
     """Measure the stand-in: status applies a second over some connections, and its CPU for each."""
-    async with cluster(warm=0, program=program) as made:
-        await _fill(made, Point(objects=CONNECTIONS))
+    async with cluster(warm=0, program=program) as manifest:
+        await _fill(manifest, Point(objects=CONNECTIONS))
         with tempfile.TemporaryDirectory(prefix="konverge-scale-") as scratch:
-            _, mount = await made.account(Path(scratch), None)
-            used = machine.cpu_seconds(made.server.pids())
-            words = (str(mount), str(made.server.port), str(RATE_SECONDS), str(CONNECTIONS))
+            _, mount = await manifest.account(Path(scratch), None)
+            used = machine.cpu_seconds(manifest.server.pids())
+            words = (str(mount), str(manifest.server.port), str(RATE_SECONDS), str(CONNECTIONS))
             load = await asyncio.create_subprocess_exec(str(program), "load", *words, stdout=asyncio.subprocess.PIPE)
             output, _ = await load.communicate()
-            used = machine.cpu_seconds(made.server.pids()) - used
-    found = json.loads(output)
-    assert found["refused"] == 0
-    print(f"stand-in: {found['applies'] / RATE_SECONDS:.0f} applies/s", flush=True)
+            used = machine.cpu_seconds(manifest.server.pids()) - used
+    document = json.loads(output)
+    assert document["refused"] == 0
+    print(f"stand-in: {document['applies'] / RATE_SECONDS:.0f} applies/s", flush=True)
     how = f"{CONNECTIONS} connections for {RATE_SECONDS} s from a process beside it"
     target = None if QUICK else ">= 20000"
     return [
-        row("stand-in: status applies", found["applies"] / RATE_SECONDS, "applies/s", how, target),
-        row("stand-in: CPU for an apply", used / found["applies"] * 1e6, "us", how),
+        row("stand-in: status applies", document["applies"] / RATE_SECONDS, "applies/s", how, target),
+        row("stand-in: CPU for an apply", used / document["applies"] * 1e6, "us", how),
     ]
 
 
 async def _axis(programs: Mapping[str, Path], contestant: Contestant, axis: str) -> list[Row]:
-    made: list[Row] = []
+    rows: list[Row] = []
     sizes = [getattr(point, axis) for point in AXES[axis]]
     measured = []
     for point in AXES[axis]:
@@ -156,21 +156,21 @@ async def _axis(programs: Mapping[str, Path], contestant: Contestant, axis: str)
             continue
         for size, each, point in zip(sizes, measured, AXES[axis], strict=True):
             how = f"{point.objects:,} objects of 2 KB in step, {each['writes']:g} writes; load of the machine {os.getloadavg()[0]:.1f}"
-            made.append(row(f"{contestant.name}, {size:,} {axis}: {figure}", each[figure], unit, how))
+            rows.append(row(f"{contestant.name}, {size:,} {axis}: {figure}", each[figure], unit, how))
         if len(sizes) > 1:
             growth = exponent(sizes, [each[figure] for each in measured])
-            made.append(row(f"{contestant.name}, {axis}: exponent of {figure}", growth, "power", f"from {sizes}"))
-    return made
+            rows.append(row(f"{contestant.name}, {axis}: exponent of {figure}", growth, "power", f"from {sizes}"))
+    return rows
 
 
 async def _measured(programs: Mapping[str, Path]) -> list[Row]:
-    made: list[Row] = await _rate(programs[building.STAND_IN])
+    rows: list[Row] = await _rate(programs[building.STAND_IN])
     chosen = os.environ.get("SCALE", " ".join(AXES)).split()
     for axis in (each for each in AXES if each in chosen):
         for name in ("konverge", *(() if axis in OURS_ONLY else ("cr-unstructured", "cr-typed"))):
             if name == "konverge" or "go" in programs:
-                made += await _axis(programs, BY_NAME[name], axis)
-    return made
+                rows += await _axis(programs, BY_NAME[name], axis)
+    return rows
 
 
 def run() -> list[dict[str, Any]]:

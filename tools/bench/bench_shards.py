@@ -128,14 +128,14 @@ async def _bodies(mode: ShardingSettings) -> Row:
     async with Shards(concurrency=WORKERS, sharding=mode) as shards:
         await asyncio.gather(*(shards.start(name) for name in "abc"))
         for number in range(OBJECTS):
-            made = CONFIG_MAP.new(f"source-{number}", NAMESPACE, data={"value": "x" * BODY})
-            await shards.client.create(made)
+            manifest = CONFIG_MAP.new(f"source-{number}", NAMESPACE, data={"value": "x" * BODY})
+            await shards.client.create(manifest)
         await shards.settled("abc", within=600)
         await asyncio.sleep(30)
-        stores = [one.manager.runner("configmap")._watches.primary.store for one in shards.replicas.values()]
+        stores = [replica.manager.runner("configmap")._watches.primary.store for replica in shards.replicas.values()]
         cached = [[store.get(*path) for path in store.keys()] for store in stores]  # noqa: SIM118  # no dict
-        held = [sum(len(one.body) for one in of_one if one is not None) for of_one in cached]
-        whole = OBJECTS * max(len(one.body) for of_one in cached for one in of_one if one is not None)
+        held = [sum(len(item.body) for item in of_one if item is not None) for of_one in cached]
+        whole = OBJECTS * max(len(item.body) for of_one in cached for item in of_one if item is not None)
     how = f"{OBJECTS:,} objects of {BODY / 1000:g} kB, 3 replicas; the replica with the most"
     return row(f"bodies in the cache of a replica, {mode.mode}", 100 * max(held) / whole, "%", how, "<= 45")
 
@@ -151,8 +151,8 @@ class _Replica:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(b"\n")
-        found: dict[str, float] = json.loads(await self._process.stdout.readline())
-        return found
+        document: dict[str, float] = json.loads(await self._process.stdout.readline())
+        return document
 
 
 @contextlib.asynccontextmanager
@@ -174,8 +174,8 @@ async def _copied(client: Client, value: str) -> None:
     wanted = base64.b64encode(value.encode()).decode()
     async with asyncio.timeout(600):
         while True:
-            found = await client.list(SECRET, NAMESPACE)
-            if sum(one.data["data"]["v"] == wanted for one in found) == OBJECTS:
+            results = await client.list(SECRET, NAMESPACE)
+            if sum(item.data["data"]["v"] == wanted for item in results) == OBJECTS:
                 return
             await asyncio.sleep(0.25)
 
@@ -200,12 +200,12 @@ async def _processes(mode: ShardingMode) -> list[Row]:
             await client.create(CONFIG_MAP.new(f"source-{number}", NAMESPACE, data={"v": "1", "body": body}))
         await _copied(client, "1")
         await asyncio.sleep(15)  # members that joined late have their share
-        before = [await one.used() for one in replicas]
+        before = [await replica.used() for replica in replicas]
         for number in range(OBJECTS):
             changed = {"data": {"v": "2"}}
             await client.patch(CONFIG_MAP, f"source-{number}", NAMESPACE, patch=changed, style="merge")
         await _copied(client, "2")
-        after = [await one.used() for one in replicas]
+        after = [await replica.used() for replica in replicas]
     how = f"{OBJECTS:,} objects of {BODY / 1000:g} kB, each changed once; processes, an API server in memory in another one"
     return [
         figure
@@ -223,7 +223,7 @@ def _stamps_written(shards: Shards) -> int:
 
 
 def _commits(shards: Shards) -> list[tuple[str, str]]:
-    return [(one.replica, one.what) for one in shards.audit]
+    return [(item.replica, item.what) for item in shards.audit]
 
 
 def _uids() -> list[str]:

@@ -38,7 +38,7 @@ def _used(manager: kv.Manager) -> dict[str, float]:
     resident = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
     store = manager.runner("configmap")._watches.primary.store
     cached = (store.get(*path) for path in store.keys())  # noqa: SIM118  # no dict
-    whole = sum(one is not None and not one.metadata_only for one in cached)
+    whole = sum(item is not None and not item.metadata_only for item in cached)
     return {"cpu": time.process_time(), "rss": int(resident.split()[1]) / 1024, "objects": len(store), "whole": whole}
 
 

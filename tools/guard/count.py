@@ -20,8 +20,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["BASELINE", "VERSION", "Figures", "count", "figures_of", "grown", "rooms_of"]
-
 BASELINE: Final = Path(__file__).resolve().parents[2] / "tests" / "guard" / "baseline.json"
 PROGRAM: Final = Path(__file__).with_name("program.py")
 VERSION: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -37,31 +35,31 @@ def count(*arguments: str) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, str(PROGRAM), *arguments], env=environment, check=True, capture_output=True, text=True
     )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
 def figures_of(*counted: Mapping[str, Any]) -> dict[str, float]:
     """Return the figures of these runs, by metric."""
     figures: dict[str, float] = {}
-    for one in counted:
-        if "requests" in one:
-            figures["requests"] = sum(one["requests"].values())
-        if "calls" in one:
-            figures["calls per object"] = round(sum(one["calls"].values()) / one["objects"], 2)
-        if "children" in one:
-            figures["calls per child"] = round(one["children"] / one["objects"], 2)
-        if "bytes" in one:
-            figures["bytes per object"] = round(one["bytes"] / one["objects"])
+    for item in counted:
+        if "requests" in item:
+            figures["requests"] = sum(item["requests"].values())
+        if "calls" in item:
+            figures["calls per object"] = round(sum(item["calls"].values()) / item["objects"], 2)
+        if "children" in item:
+            figures["calls per child"] = round(item["children"] / item["objects"], 2)
+        if "bytes" in item:
+            figures["bytes per object"] = round(item["bytes"] / item["objects"])
     return dict(sorted(figures.items()))
 
 
 def rooms_of(*counted: Mapping[str, Any]) -> dict[str, float]:
     """Return the calls per object of each room, for information."""
     rooms = defaultdict[str, float](float)
-    for one in counted:
-        for room, number in one.get("calls", {}).items():
-            rooms[room] += number / one["objects"]
+    for item in counted:
+        for room, number in item.get("calls", {}).items():
+            rooms[room] += number / item["objects"]
     return {room: round(number, 2) for room, number in sorted(rooms.items())}
 
 
@@ -94,9 +92,9 @@ def main() -> int:
         written = {**known, VERSION: {"figures": figures, "rooms": rooms}}
         BASELINE.write_text(json.dumps(written, indent=1) + "\n")
         return 0
-    found = grown(before["figures"], figures)
-    print("\n".join(found) if found else "nothing grew by more than is allowed")
-    return 1 if found else 0
+    result = grown(before["figures"], figures)
+    print("\n".join(result) if result else "nothing grew by more than is allowed")
+    return 1 if result else 0
 
 
 if __name__ == "__main__":

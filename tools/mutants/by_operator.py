@@ -24,8 +24,6 @@ from konverge_testing.lab.comparison import problems_of
 from konverge_testing.lab.planning import plans_of
 from konverge_testing.lab.runs import Run, run
 
-__all__ = ["fault_of", "problems_with"]
-
 ROOT: Final = Path(__file__).resolve().parents[2]
 
 
@@ -34,17 +32,17 @@ def _planted(mistake: Mistake) -> Iterator[Callable[[Any], Any]]:
     """Yield the scenario over an operator with a mistake in it."""
     place, _, name = mistake.scenario.partition(":")
     module = mistake.mutant.module
-    known = {one: sys.modules.get(one) for one in (_plain(module), _plain(place))}
+    known = {item: sys.modules.get(item) for item in (_plain(module), _plain(place))}
     try:
         _load(module, mutated(file_of(mistake.mutant, ROOT).read_text(), mistake.mutant))
         if place != module:
             _load(place, _file(place).read_text())
         yield getattr(sys.modules[_plain(place)], name)
     finally:
-        for one, before in known.items():
-            sys.modules.pop(one, None)
+        for item, before in known.items():
+            sys.modules.pop(item, None)
             if before is not None:
-                sys.modules[one] = before
+                sys.modules[item] = before
 
 
 def _file(module: str) -> Path:

@@ -88,10 +88,10 @@ def _failing(test: str, tree: Path) -> dict[str, str] | None:
             os.environ["PYTEST_CURRENT_TEST"] = "a hunt"
 
     options = ["-q", "-x", "-p", "no:cacheprovider", "-c", str(tree / "pyproject.toml"), f"--rootdir={tree}"]
-    with contextlib.redirect_stdout(io.StringIO()) as said:
+    with contextlib.redirect_stdout(io.StringIO()) as message:
         status = pytest.main([*options, str(tree / test)], plugins=[Failures()])
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or bool(failures) != bool(status):
-        raise RuntimeError(f"{test} cannot be run: {said.getvalue()[-500:]!r}")
+        raise RuntimeError(f"{test} cannot be run: {message.getvalue()[-500:]!r}")
     return {"test": test, "problem": failures[0]} if failures else None
 
 
@@ -110,13 +110,13 @@ def main(orders: dict[str, Any]) -> dict[str, Any]:
     began = monotonic()
 
     hunt = Hunt(orders["hints"], began + orders["seconds"])
-    found = None
+    result = None
     for name in orders["stories"]:
-        found = hunt.story(name, SCENARIOS[name])
-        if found is not None:
+        result = hunt.story(name, SCENARIOS[name])
+        if result is not None:
             break
     _only_from(Path(orders["root"]))
-    return {"found": found, "plans": hunt.plans, "left": hunt.left, "konverge": konverge.__file__}
+    return {"found": result, "plans": hunt.plans, "left": hunt.left, "konverge": konverge.__file__}
 
 
 def _only_from(root: Path) -> None:

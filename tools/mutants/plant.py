@@ -43,8 +43,8 @@ class Hunted:
 
     @property
     def well(self) -> bool:
-        found = self.answer.get("found")
-        return "error" not in self.answer and (found is None if self.mutant is None else found is not None)
+        result = self.answer.get("found")
+        return "error" not in self.answer and (result is None if self.mutant is None else result is not None)
 
 
 def copied(folder: Path, tree: Path = ROOT) -> Path:
@@ -102,15 +102,15 @@ def line(hunted_: Hunted) -> str:
     """Write one row of the table."""
     mutant, answer = hunted_.mutant, hunted_.answer
     name, breaks = ("(unmutated)", "nothing") if mutant is None else (mutant.name, mutant.breaks)
-    found = answer.get("found")
+    result = answer.get("found")
     if "error" in answer:
         by = f"ERROR: {answer['error']}"
-    elif found is None:
+    elif result is None:
         left = f", left for want of time: {', '.join(answer['left'])}" if answer["left"] else ""
         tried = f"the test {mutant.test}" if mutant is not None and mutant.test else f"{answer['plans']} plans{left}"
         by = f"{'no plan of' if mutant is None else 'SURVIVED'} {tried}"
     else:
-        by = " | ".join(found.values())
+        by = " | ".join(result.values())
     return f"{name:<36} {hunted_.seconds:6.1f} s  {breaks}\n{'':<36}           {by[:230]}"
 
 
@@ -147,13 +147,15 @@ def main(arguments: Sequence[str]) -> int:
             jobs = [(None, (story,)) for story in STORIES] + jobs
         with ThreadPoolExecutor(options.processes) as pool:
             results = list(pool.map(work, jobs))
-    bad = [one for one in results if not one.well]
-    found = sum(1 for one in results if one.mutant is not None and one.well)
+    bad = [result for result in results if not result.well]
+    result = sum(1 for result in results if result.mutant is not None and result.well)
     print(
-        f"\n{found} of {len(chosen)} mutants were found, in {monotonic() - began:.0f} s with {options.processes} processes"
+        f"\n{result} of {len(chosen)} mutants were found, in {monotonic() - began:.0f} s with {options.processes} processes"
     )
-    for one in bad:
-        print(f"  {'the unmutated tree fails' if one.mutant is None else f'{one.mutant.name} survives'}: {one.answer}")
+    for item in bad:
+        print(
+            f"  {'the unmutated tree fails' if item.mutant is None else f'{item.mutant.name} survives'}: {item.answer}"
+        )
     return 1 if bad else 0
 
 

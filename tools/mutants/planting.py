@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Mutant", "file_of", "mutated"]
-
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
@@ -59,19 +57,19 @@ def mutated(text: str, mutant: Mutant) -> str:
 
 def _function(module: ast.Module, mutant: Mutant) -> ast.AST:
     """Return the function, the class or the module that the mutant names."""
-    found: ast.AST = module
+    result: ast.AST = module
     for name in filter(None, mutant.function.split(".")):
         inner = [
             node
-            for node in _inside(found)
+            for node in _inside(result)
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
             and node.name == name
             and "overload" not in map(ast.unparse, node.decorator_list)
         ]
         if len(inner) != 1:
             raise ValueError(f"mutant {mutant.name}: {mutant.module} has {len(inner)} definitions {mutant.function}")
-        found = inner[0]
-    return found
+        result = inner[0]
+    return result
 
 
 def _inside(scope: ast.AST) -> Iterator[ast.AST]:
@@ -92,8 +90,8 @@ def _value(body: list[ast.stmt]) -> ast.expr:
     return statement.value
 
 
-def _same(one: list[ast.stmt], other: list[ast.stmt]) -> bool:
-    return len(one) == len(other) and all(ast.dump(a) == ast.dump(b) for a, b in zip(one, other, strict=True))
+def _same(results: list[ast.stmt], other: list[ast.stmt]) -> bool:
+    return len(results) == len(other) and all(ast.dump(a) == ast.dump(b) for a, b in zip(results, other, strict=True))
 
 
 def _replace_expression(function: ast.AST, old: ast.expr, new: ast.expr, mutant: Mutant) -> None:

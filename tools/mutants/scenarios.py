@@ -21,8 +21,6 @@ from story_words import meddled_with
 import konverge as kv
 from konverge_testing.lab import Lab
 
-__all__ = ["SCENARIOS"]
-
 
 def _story(told: Callable[[Lab], Awaitable[None]]) -> Callable[[Lab], Awaitable[None]]:
     """Accept an API error in a run with writes of other clients: the story cannot continue as planned."""
@@ -40,8 +38,8 @@ def _story(told: Callable[[Lab], Awaitable[None]]) -> Callable[[Lab], Awaitable[
 
 
 SCENARIOS: Final = {
-    one.__name__: _story(one)
-    for one in (
+    item.__name__: _story(item)
+    for item in (
         backup,
         bucket,
         guarded,

@@ -17,8 +17,6 @@ from konverge.reconcilers.apps import Settings
 from konverge_testing import Lab, install_crds
 from konverge_testing.flux import HelmController, World, flux_crds
 
-__all__ = ["mover", "namesakes"]
-
 QUICK = Settings(source_grace=timedelta(seconds=1), stuck_after=timedelta(seconds=5))
 HOME, DEAD, NEW = (f"https://{name}.example.com" for name in ("home", "dead", "new"))
 NOTES = (
@@ -30,9 +28,9 @@ REFUSAL = f'Service "shop" is invalid: spec.ports[0].name: Invalid value: "{PLAN
 
 
 def says(type_: str, reason: str, status: str = "True") -> Callable[[ApplicationInstance], bool]:
-    def test(found: ApplicationInstance) -> bool:
-        condition = found.find_condition(type_)
-        if condition is None or found.status.observed_generation != found.generation:
+    def test(application_instance: ApplicationInstance) -> bool:
+        condition = application_instance.find_condition(type_)
+        if condition is None or application_instance.status.observed_generation != application_instance.generation:
             return False
         return (condition.status, condition.reason) == (status, reason)
 

@@ -25,8 +25,6 @@ import konverge as kv
 from konverge.errors import NotOurs
 from konverge_testing.lab import Lab
 
-__all__ = ["backup", "hold", "sites", "takeover"]
-
 # --- a child, and a Secret that it waits for -------------------------------------------------------------------------------------
 
 
@@ -79,13 +77,15 @@ async def backup(lab: Lab) -> None:
     """A Backup waits for its Secret, gets its job, is edited, loses the Secret, and gets it back."""
 
     def truthful() -> None:
-        found = stored(lab, "backups", "nightly")
-        status = (found or {}).get("status", {})
-        ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", ()))
-        if found is not None and ready and status.get("observedGeneration") == found["metadata"]["generation"]:
+        result = stored(lab, "backups", "nightly")
+        status = (result or {}).get("status", {})
+        ready = any(
+            condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions", ())
+        )
+        if result is not None and ready and status.get("observedGeneration") == result["metadata"]["generation"]:
             job = data_of(lab, "job-nightly")
             if job is not None and job.get("schedule") in {"3", "4"}:  # else another client edits it
-                assert job["schedule"] == found["spec"]["schedule"], (
+                assert job["schedule"] == result["spec"]["schedule"], (
                     "the status says that this generation is done, and it is not"
                 )
 
@@ -103,7 +103,7 @@ async def backup(lab: Lab) -> None:
     after = await seen(lab, Backup, "nightly", kv.is_true("Ready"))
     await seen(lab, CONFIG, "job-nightly", lambda job: job.data["data"]["schedule"] == "4")
     assert after.status.observed_generation == after.metadata.generation
-    moved = [one.find_condition("Ready").last_transition_time for one in (before, after)]
+    moved = [item.find_condition("Ready").last_transition_time for item in (before, after)]
     assert lab.patience > 1 or moved[0] == moved[1], "a condition that kept its status has another transition time"
     await lab.patch(CONFIG, "job-nightly", {"data": {"schedule": "5"}})
     await seen(lab, CONFIG, "job-nightly", lambda job: job.data["data"]["schedule"] == "4")

@@ -11,8 +11,6 @@ import konverge as kv
 from konverge.errors import ForgottenAwait, NotAnOutcome
 from konverge_testing.lab import Lab
 
-__all__ = ["slips"]
-
 
 class SlipSpec(kv.Model):
     how: str

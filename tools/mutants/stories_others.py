@@ -22,8 +22,6 @@ from konverge.errors import NotOurs, OwnershipError
 from konverge_testing.lab import Lab
 from konverge_testing.lab.lab import install_crds
 
-__all__ = ["budget", "shelf", "strangers"]
-
 # --- what must not be touched ----------------------------------------------------------------------------------------------------
 
 
@@ -67,7 +65,7 @@ def build_mirror(manager: kv.Manager) -> None:
 
 
 def because(reason: str) -> Callable[[Any], bool]:
-    return lambda one: one.find_condition("Ready") is not None and one.find_condition("Ready").reason == reason
+    return lambda item: item.find_condition("Ready") is not None and item.find_condition("Ready").reason == reason
 
 
 async def strangers(lab: Lab) -> None:
@@ -75,8 +73,8 @@ async def strangers(lab: Lab) -> None:
 
     def knows_the_secret() -> None:
         for name in ("near", "far", "thief"):
-            found = stored(lab, "mirrors", name) or {}
-            reasons = [one["reason"] for one in found.get("status", {}).get("conditions", ())]
+            result = stored(lab, "mirrors", name) or {}
+            reasons = [condition["reason"] for condition in result.get("status", {}).get("conditions", ())]
             assert "SecretMissing" not in reasons, f"{name} does not see a Secret that was always there"
 
     lab.always.append(knows_the_secret)

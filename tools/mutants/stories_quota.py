@@ -21,8 +21,6 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 
 from quota.lab import CPU, POD, HeldByTheRule, Quotas, without_uids
 
-__all__ = ["dissolved", "tenants"]
-
 SERVICES: Final = "services"
 _APART: Final = 2.0
 """Seconds between two claims, so that the API server's timestamps tell which is older."""

@@ -22,8 +22,6 @@ import konverge as kv
 from konverge.runtime.builder.predicates import generation_changed
 from konverge_testing.lab import Lab
 
-__all__ = ["badge", "bucket", "errands", "guarded", "placid"]
-
 # --- a finalizer, and an effect that nothing else cleans up ----------------------------------------------------------------------
 
 
@@ -43,18 +41,18 @@ class BucketReconciler:
         return kv.Done()
 
     async def finalize(self, bucket: Bucket, ctx: kv.Context[Bucket]) -> kv.Outcome:
-        found = await ctx.live(CONFIG).find(bucket.namespace, f"cloud-{bucket.name}")
-        if found is None:
+        result = await ctx.live(CONFIG).find(bucket.namespace, f"cloud-{bucket.name}")
+        if result is None:
             return kv.Done()
         now = ctx.now().timestamp()
-        until = float((found.metadata.annotations or {}).get("until", "0"))
+        until = float((result.metadata.annotations or {}).get("until", "0"))
         if not until:  # a cloud is slow: the response to the deletion has its end
             note = {"metadata": {"annotations": {"until": str(now + 5)}}}
-            await ctx.patch(CONFIG, found.name, bucket.namespace, patch=note)
+            await ctx.patch(CONFIG, result.name, bucket.namespace, patch=note)
             return kv.RequeueAfter(5)
         if now < until:
             return kv.RequeueAfter(until - now)
-        await ctx.delete(CONFIG, found.name, bucket.namespace, uid=found.metadata.uid)
+        await ctx.delete(CONFIG, result.name, bucket.namespace, uid=result.metadata.uid)
         return kv.RequeueAfter(1)
 
 
@@ -104,13 +102,13 @@ async def bucket(lab: Lab) -> None:
 async def guarded(lab: Lab) -> None:
     """Another controller holds the bucket too, for a while: only that controller removes its finalizer."""
     await lab.start(build_bucket)
-    made = Bucket.new("photos", lab.namespace, spec=BucketSpec()).to_dict()
-    made["metadata"]["finalizers"] = ["example.com/guard"]
-    await lab.create(kv.kind("example.com/v1", "Bucket").decode(made))
+    manifest = Bucket.new("photos", lab.namespace, spec=BucketSpec()).to_dict()
+    manifest["metadata"]["finalizers"] = ["example.com/guard"]
+    await lab.create(kv.kind("example.com/v1", "Bucket").decode(manifest))
     guard = {"path": "/metadata/finalizers/0", "value": "example.com/guard"}
     try:
-        found = await seen(lab, Bucket, "photos", kv.is_true("Ready"))
-        held = list(found.metadata.finalizers)
+        result = await seen(lab, Bucket, "photos", kv.is_true("Ready"))
+        held = list(result.metadata.finalizers)
         assert meddled_with(lab) or held == ["example.com/guard", "example.com/bucket"], f"it is held by {held}"
     finally:
         with suppress(kv.ApiError):  # another client was quicker

@@ -12,21 +12,6 @@ from konverge.objects import compare_versions
 from konverge_testing.lab import Lab
 from konverge_testing.lab.plans import MOST_DOWN
 
-__all__ = [
-    "CONFIG",
-    "CONFIGS",
-    "SECRET",
-    "OwnWrites",
-    "check_owner",
-    "config",
-    "data_of",
-    "fill",
-    "gone",
-    "meddled_with",
-    "seen",
-    "stored",
-]
-
 CONFIG: Final = kv.kind("v1", "ConfigMap")
 SECRET: Final = kv.kind("v1", "Secret")
 CONFIGS: Final = ("", "configmaps")
@@ -40,9 +25,9 @@ async def seen(lab: Lab, what: Any, name: str, test: Callable[[Any], bool], long
     """Wait for a state as `Lab.until` does, with ever longer pauses: a plan may delay a state for minutes."""
     pause, waited = 0.05, 0.0
     while waited < (longest if lab.patience == 1 else LONGEST):
-        found = await lab.find(what, name)
-        if found is not None and test(found):
-            return found
+        result = await lab.find(what, name)
+        if result is not None and test(result):
+            return result
         await asyncio.sleep(pause)
         waited, pause = waited + pause, min(pause * 1.5, 5.0)
     raise AssertionError(
@@ -76,7 +61,10 @@ def stored(lab: Lab, plural: str, name: str) -> dict[str, Any] | None:
 
 def check_owner(child: Any, kind: str, name: str) -> None:
     """Expect exactly one owner, the controller."""
-    owners = [(one.kind, one.name, one.controller) for one in child.metadata.owner_references]
+    owners = [
+        (owner_reference.kind, owner_reference.name, owner_reference.controller)
+        for owner_reference in child.metadata.owner_references
+    ]
     assert owners == [(kind, name, True)], f"{child.name} has the owners {owners}"
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["PAGES", "Part", "pages"]
-
 
 class Part(NamedTuple):
     """A page of the reference: its title, the sentence below the title, and the public names on it, in order."""

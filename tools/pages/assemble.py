@@ -9,8 +9,6 @@ from typing import Final
 
 from pages import generated, links
 
-__all__ = ["ROOT", "assemble", "documents"]
-
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 
 

@@ -13,8 +13,6 @@ from typing import Final
 
 from pages.assemble import ROOT, assemble
 
-__all__ = ["generate", "main"]
-
 _GENERATOR: Final = Path(sys.executable).with_name("zensical")
 
 

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import griffe
 
-__all__ = ["Docstrings", "fenced"]
-
 BUILT: Final = ("Controller",)
 """Classes whose values are built by methods: their fields are read by the runtime only."""
 

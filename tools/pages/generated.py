@@ -14,8 +14,6 @@ from konverge.daemon.main import program
 from konverge.metrics import Metrics
 from pages import api
 
-__all__ = ["pages"]
-
 
 def pages() -> dict[str, str]:
     """Return the generated pages by their paths on the site."""

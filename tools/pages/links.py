@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DOCUMENTS", "SOURCES", "page_of", "relinked", "rewritten", "shown", "targets"]
-
 DOCUMENTS: Final[Mapping[str, str]] = {
     "README.md": "index.md",
     "docs/README.md": "contents.md",
@@ -44,14 +42,14 @@ def page_of(path: str, root: Path) -> str:
     """Return the page of a file or folder of the repository; raises FileNotFoundError if it is neither."""
     if path in DOCUMENTS:
         return DOCUMENTS[path]
-    found = root / path
-    if path.startswith("docs/") and found.is_file():
+    result = root / path
+    if path.startswith("docs/") and result.is_file():
         return path.removeprefix("docs/")
     if f"{path}/README.md" in DOCUMENTS:
         return DOCUMENTS[f"{path}/README.md"]
-    if path.startswith("docs/") and (found / "README.md").is_file():
+    if path.startswith("docs/") and (result / "README.md").is_file():
         return f"{path.removeprefix('docs/')}/README.md"
-    if not found.exists():
+    if not result.exists():
         raise FileNotFoundError(f"{path} is linked, and is no file of the repository")
     return f"{SOURCES}/{path}.md"
 
@@ -101,14 +99,14 @@ def rewritten(path: str, text: str, root: Path) -> str:
 
 def shown(path: str, root: Path) -> str:
     """Return the page of a source: the text of a file, or the files of a folder."""
-    found = root / path
-    if found.is_dir():
+    result = root / path
+    if result.is_dir():
         files = "\n".join(
             f"- `{file.name}{'/' if file.is_dir() else ''}`"
-            for file in sorted(found.iterdir())
+            for file in sorted(result.iterdir())
             if file.name[0] not in "._"
         )
         return f"# {path}\n\nA folder of the repository:\n\n{files}\n"
-    text = found.read_text()
+    text = result.read_text()
     ticks = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", text)), 3)
-    return f"# {path}\n\n{ticks}{_LANGUAGES.get(found.suffix, 'text')}\n{text.rstrip()}\n{ticks}\n"
+    return f"# {path}\n\n{ticks}{_LANGUAGES.get(result.suffix, 'text')}\n{text.rstrip()}\n{ticks}\n"

@@ -114,8 +114,8 @@ class Sequence:
 
     def get(self, version: str) -> Data | None:
         """Return the object as it is."""
-        code, found = self.server.ask("GET", self.path(version))
-        return found if code == 200 else None
+        code, item = self.server.ask("GET", self.path(version))
+        return item if code == 200 else None
 
     def go(self, index: int) -> None:
         """Do one step."""
@@ -137,8 +137,8 @@ class Sequence:
             sent = (body.get("metadata") or {}).get("managedFields", "none")
         elif step["do"] == "merge" and "managedFields" in (body.get("metadata") or {}):
             sent = body["metadata"]["managedFields"]
-        for found in (before, answer):
-            self.see(found)
+        for item in (before, answer):
+            self.see(item)
         now = f"2026-01-01T00:00:{index:02d}Z"
         record = {
             "do": step["do"],
@@ -172,8 +172,8 @@ class Sequence:
             }
         code, answer = self.send(step, version, "scale", body)
         after = self.get(version)
-        for found in (before, after):
-            self.see(found)
+        for item in (before, after):
+            self.see(item)
         self.recorded.append(
             {
                 "do": "scale",
@@ -250,16 +250,16 @@ class Sequence:
 def reachable(document: Data, kinds: dict[str, str]) -> Data:
     """Return the definitions that some kinds need."""
     everything = document["components"]["schemas"]
-    found: Data = {}
+    result: Data = {}
     waiting = list(kinds.values())
     while waiting:
         name = waiting.pop()
-        if name in found:
+        if name in result:
             continue
-        found[name] = bare(everything[name])
-        text = json.dumps(found[name])
+        result[name] = bare(everything[name])
+        text = json.dumps(result[name])
         waiting += [part.split('"')[0] for part in text.split(PREFIX)[1:]]
-    return found
+    return result
 
 
 def bare(schema: Any) -> Any:

@@ -62,7 +62,7 @@ def bare(schema: Data) -> Data:
 
 def definitions(server: Server) -> tuple[dict[str, Data], set[str]]:
     """Collect the schemas of all documents, and the schema names of responses to a deletion; a name means the same in each document."""
-    found: dict[str, Data] = {}
+    result: dict[str, Data] = {}
     deleted = set()
     for path, entry in server.get("/openapi/v3")[0]["paths"].items():
         if tuple(path.removeprefix("apis/").split("/")) in SKIPPED:
@@ -76,15 +76,15 @@ def definitions(server: Server) -> tuple[dict[str, Data], set[str]]:
             schema = bare(schema)
             if name.rpartition(".")[2] in PER_GROUP:
                 del schema["x-kubernetes-group-version-kind"]
-            assert found.setdefault(name, schema) == schema, name
-    return found, deleted
+            assert result.setdefault(name, schema) == schema, name
+    return result, deleted
 
 
-def by_kind(found: dict[str, Data]) -> dict[tuple[str, str, str], str]:
+def by_kind(document: dict[str, Data]) -> dict[tuple[str, str, str], str]:
     """Return the names of definitions by group, version and kind."""
     kinds = {
         (gvk["group"], gvk["version"], gvk["kind"]): name
-        for name, schema in found.items()
+        for name, schema in document.items()
         for gvk in schema.get("x-kubernetes-group-version-kind", ())
     }
     return {key: name for key, name in kinds.items() if not name.startswith("io.k8s.apimachinery")}
@@ -92,7 +92,7 @@ def by_kind(found: dict[str, Data]) -> dict[tuple[str, str, str], str]:
 
 def resources(server: Server, kinds: dict[tuple[str, str, str], str]) -> list[Data]:
     """Collect the resources of all groups in discovery's order."""
-    found: dict[tuple[str, str], Data] = {}
+    result: dict[tuple[str, str], Data] = {}
     for root in ("/api", "/apis"):
         for item in server.get(root, AGGREGATED)[0]["items"]:
             group = item["metadata"].get("name", "")
@@ -104,10 +104,10 @@ def resources(server: Server, kinds: dict[tuple[str, str, str], str]) -> list[Da
                     entry["name"]: entry.get("storageVersionHash", "") for entry in server.get(base)[0]["resources"]
                 }
                 for entry in version["resources"]:
-                    made = resource(group, entry, hashes[entry["resource"]])
-                    kept = found.setdefault((group, made["plural"]), made)
-                    kept["versions"].append(served(server, base, group, version["version"], made, kinds))
-    return list(found.values())
+                    manifest = resource(group, entry, hashes[entry["resource"]])
+                    kept = result.setdefault((group, manifest["plural"]), manifest)
+                    kept["versions"].append(served(server, base, group, version["version"], manifest, kinds))
+    return list(result.values())
 
 
 def resource(group: str, entry: Data, storage_hash: str) -> Data:
@@ -116,7 +116,7 @@ def resource(group: str, entry: Data, storage_hash: str) -> Data:
     for sub in entry.get("subresources", ()):
         kind = {key: value for key, value in sub["responseKind"].items() if value}
         subresources.append({"name": sub["subresource"], **kind, "verbs": sub["verbs"]})
-    made = {
+    manifest = {
         "group": group,
         "plural": entry["resource"],
         "kind": entry["responseKind"]["kind"],
@@ -131,28 +131,28 @@ def resource(group: str, entry: Data, storage_hash: str) -> Data:
     }
     return {
         key: value
-        for key, value in made.items()
+        for key, value in manifest.items()
         if value not in (None, "") and (value or key == "versions" or value is False)
     }
 
 
 def served(
-    server: Server, base: str, group: str, version: str, made: Data, kinds: dict[tuple[str, str, str], str]
+    server: Server, base: str, group: str, version: str, manifest: Data, kinds: dict[tuple[str, str, str], str]
 ) -> Data:
     """Return what one version adds: its schema, its list's schema, and a warning for its users."""
-    name = kinds[group, version, made["kind"]]
+    name = kinds[group, version, manifest["kind"]]
     out = {"name": version, "schema": name}
-    if "list" in made["verbs"]:
-        out["list"] = kinds[group, version, f"{made['kind']}List"]
-        if warning := server.get(f"{base}/{made['plural']}")[1]:
+    if "list" in manifest["verbs"]:
+        out["list"] = kinds[group, version, f"{manifest['kind']}List"]
+        if warning := server.get(f"{base}/{manifest['plural']}")[1]:
             out["warning"] = warning
     return out
 
 
-def columns(server: Server, found: list[Data]) -> dict[str, list[Data]]:
+def columns(server: Server, results: list[Data]) -> dict[str, list[Data]]:
     """Return the columns of every resource that can be listed, by `plural` or `plural.group`."""
     out = {}
-    for item in found:
+    for item in results:
         if "list" not in item["verbs"] or item["plural"] == "componentstatuses":
             continue
         version, group = item["versions"][0]["name"], item.get("group", "")
@@ -179,14 +179,14 @@ def main(url: str) -> None:
     """Write the files."""
     server = Server(url)
     schemas, deleted = definitions(server)
-    found = resources(server, by_kind(schemas))
-    for item in found:
+    result = resources(server, by_kind(schemas))
+    for item in result:
         if item["versions"][0]["schema"] in deleted:
             item["returnsDeleted"] = True
     named = [f"{compact(name)}:{compact(schemas[name])}" for name in sorted(schemas)]
     (ROOMS / "catalog" / "definitions.json").write_text(lines(named, "{}"))
-    (ROOMS / "catalog" / "resources.json").write_text(lines([compact(item) for item in found], "[]"))
-    shown = [f"{compact(name)}:{compact(value)}" for name, value in columns(server, found).items()]
+    (ROOMS / "catalog" / "resources.json").write_text(lines([compact(item) for item in result], "[]"))
+    shown = [f"{compact(name)}:{compact(value)}" for name, value in columns(server, result).items()]
     (ROOMS / "tables" / "columns.json").write_text(lines(shown, "{}"))
 
 

@@ -1,4 +1,4 @@
-"""Records a real API server's responses to `cel_cases`, for the tests of `konverge_testing.apiserver.cel`.
+"""Records a real API server's responses to the rules of `recorded.json`, for the tests of `konverge_testing.apiserver.cel`.
 
     konverge control-plane run --no-controllers         # prints a kubeconfig
     kubectl --kubeconfig ... proxy --port 8001
@@ -6,6 +6,10 @@
 
 Guarantees: every response is recorded as code, message and causes, and does not depend on the run (names of types that the server generates
 are replaced by numbers). The definitions are deleted at the end.
+
+A new case is an entry of the file without a response. `values`: a schema with a rule, and a value. `walks`: a schema and the successive
+specs of an object (the first is created, the others are updates; a rejected update leaves the object unchanged), and the schema and specs of
+a later version of the definition (`then`, `later`). `refused`: rules that every server rejects.
 """
 
 from __future__ import annotations
@@ -21,14 +25,29 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from record import cel_cases as cases
-from record.cel_cases import definition, fields, ruled
-
 Data = dict[str, Any]
 
 TARGET = Path(__file__).parents[2] / "testkit" / "tests" / "unit" / "apiserver" / "cel" / "recorded.json"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-CHUNK = 12
+CHUNK = 40
+REFUSED_CHUNK = 12
+
+
+def definition(plural: str, schema: Data) -> Data:
+    """Return a CustomResourceDefinition of this schema."""
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": plural, "kind": plural.capitalize()}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.cel.example.com"},
+        "spec": {"group": "cel.example.com", "names": names, "scope": "Namespaced", "versions": [version]},
+    }
+
+
+def with_spec(fields: dict[str, Data]) -> Data:
+    """Return the schema of objects with these fields in their spec."""
+    return {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
 
 
 class Server:
@@ -50,10 +69,9 @@ class Server:
             return refused.code, json.load(refused), refused.headers.get_all("Warning") or []
 
     @contextmanager
-    def defined(self, plural: str, spec: Data, root: Data | None = None) -> Iterator[str]:
-        """Serve objects of this spec; the value is their path."""
-        body = definition(plural, spec, root)
-        code, answer, _ = self.ask("POST", DEFINITIONS, body)
+    def defined(self, plural: str, schema: Data) -> Iterator[str]:
+        """Serve objects of this schema; the value is their path."""
+        code, answer, _ = self.ask("POST", DEFINITIONS, definition(plural, schema))
         if code != 201:
             raise SystemExit(f"{plural}: {answer['message']}")
         self.settled(plural)
@@ -63,9 +81,10 @@ class Server:
     def settled(self, plural: str) -> None:
         """Wait until a definition is served, and a little longer: the schema follows its condition."""
         for _ in range(100):
-            _, found, _ = self.ask("GET", f"{DEFINITIONS}/{plural}.cel.example.com")
+            _, item, _ = self.ask("GET", f"{DEFINITIONS}/{plural}.cel.example.com")
             if any(
-                one["type"] == "Established" and one["status"] == "True" for one in found["status"]["conditions"] or ()
+                condition["type"] == "Established" and condition["status"] == "True"
+                for condition in item["status"]["conditions"] or ()
             ):
                 time.sleep(1.5)  # noqa: TID251  # a script against a real server
                 return
@@ -76,7 +95,7 @@ class Server:
 def said(code: int, answer: Data, warnings: list[str]) -> Data:
     """Return the compared part of a response."""
     if code < 300:
-        return {"code": code, **({"warnings": [unquoted(one) for one in warnings]} if warnings else {})}
+        return {"code": code, **({"warnings": [unquoted(warning) for warning in warnings]} if warnings else {})}
     causes = answer.get("details", {}).get("causes", [])
     return {"code": code, "causes": sorted(causes, key=lambda cause: (cause["field"], cause["message"]))}
 
@@ -92,73 +111,62 @@ def thing(plural: str, name: str, spec: Data, version: str = "") -> Data:
     return {"apiVersion": "cel.example.com/v1", "kind": plural.capitalize(), "metadata": metadata, "spec": spec}
 
 
-def values(server: Server) -> list[Data]:
+def values(server: Server, cases: list[Data]) -> list[Data]:
     """Record every rule over single values."""
-    found = []
-    for start in range(0, len(cases.VALUES), CHUNK):
-        chunk = cases.VALUES[start : start + CHUNK]
-        places = [
-            (f"v{row}x{column}", ruled(schema, rule), value)
-            for row, (schema, rule, given) in enumerate(chunk)
-            for column, value in enumerate(given)
-        ]
+    records = []
+    for start in range(0, len(cases), CHUNK):
+        chunk = {f"v{number}": case for number, case in enumerate(cases[start : start + CHUNK])}
         plural = f"values{start}"
-        bad = bad_places(server, plural, places)
-        places = [place for place in places if place[0] not in bad]
-        spec = fields(**{name: schema for name, schema, _ in places})
-        with server.defined(plural, spec) as path:
-            code, answer, _ = server.ask("POST", path, thing(plural, "all", {name: value for name, _, value in places}))
+        bad = bad_places(server, plural, chunk)
+        chunk = {name: case for name, case in chunk.items() if name not in bad}
+        spec = {name: case["value"] for name, case in chunk.items()}
+        with server.defined(plural, with_spec({name: case["schema"] for name, case in chunk.items()})) as path:
+            code, answer, _ = server.ask("POST", path, thing(plural, "all", spec))
         if code not in (201, 422):
             raise SystemExit(answer)
         by_field: dict[str, list[Data]] = {}
         for cause in answer.get("details", {}).get("causes", []):
             by_field.setdefault(cause["field"].removeprefix("spec."), []).append({**cause, "field": "value"})
-        found += [
-            {"schema": schema, "value": value, "causes": by_field.get(name, [])} for name, schema, value in places
+        records += [
+            {"schema": case["schema"], "value": case["value"], "causes": by_field.get(name, [])}
+            for name, case in chunk.items()
         ]
-    return found
+    return records
 
 
-def bad_places(server: Server, plural: str, places: list[tuple[str, Data, Any]]) -> set[str]:
-    """Return the places whose rules the server rejects (mostly as too expensive), and print them."""
-    spec = fields(**{name: schema for name, schema, _ in places})
-    code, answer, _ = server.ask("POST", f"{DEFINITIONS}?dryRun=All", definition(plural, spec))
+def bad_places(server: Server, plural: str, chunk: dict[str, Data]) -> set[str]:
+    """Return the fields whose rules the server rejects (mostly as too expensive), and print them."""
+    schema = with_spec({name: case["schema"] for name, case in chunk.items()})
+    code, answer, _ = server.ask("POST", f"{DEFINITIONS}?dryRun=All", definition(plural, schema))
     bad: set[str] = set()
     for cause in answer["details"]["causes"] if code == 422 else ():
         name = re.search(r"properties\[(v\w+)\]", cause["field"])
         if name is not None and name[1] not in bad:
             bad.add(name[1])
-            print(
-                next(schema for place, schema, _ in places if place == name[1])["x-kubernetes-validations"],
-                cause["message"],
-            )
+            print(chunk[name[1]]["schema"]["x-kubernetes-validations"], cause["message"])
     return bad
 
 
-def walks(server: Server) -> list[Data]:
+def walks(server: Server, cases: list[Data]) -> list[Data]:
     """Create and update objects."""
-    found = []
-    for plural, spec, steps in cases.WALKS:
-        with server.defined(plural, spec) as path:
-            schema: Data = {"type": "object", "properties": {"spec": spec}}
-            entry = {
-                "name": plural,
-                "schema": schema,
-                "steps": [step(server, path, plural, "one", one) for one in steps],
-            }
-            found.append(entry)
-            if plural == "ratchets":
+    records = []
+    for case in cases:
+        plural, schema = case["name"], case["schema"]
+        with server.defined(plural, schema) as path:
+            record = {"name": plural, "schema": schema, "steps": steps(server, path, plural, case["steps"])}
+            if "then" in case:
                 _, live, _ = server.ask("GET", f"{DEFINITIONS}/{plural}.cel.example.com")
-                live["spec"] = definition(plural, cases.RATCHETED)["spec"]
+                live["spec"] = definition(plural, case["then"])["spec"]
                 server.ask("PUT", f"{DEFINITIONS}/{plural}.cel.example.com", live)
                 server.settled(plural)
-                entry["then"] = {"type": "object", "properties": {"spec": cases.RATCHETED}}
-                entry["later"] = [step(server, path, plural, "one", one) for one in cases.RATCHET_STEPS]
-    with server.defined("roots", cases.ROOT_SPEC, cases.ROOT) as path:
-        schema = {"type": "object", "properties": {"spec": cases.ROOT_SPEC}, **cases.ROOT}
-        names = [("bad", {"n": 1}), ("good", {"n": 0}), ("good", {"n": 1}), ("good", {}), ("good", {"n": 2})]
-        found.append({"name": "roots", "schema": schema, "steps": [step(server, path, "roots", *one) for one in names]})
-    return found
+                record |= {"then": case["then"], "later": steps(server, path, plural, case["later"])}
+        records.append(record)
+    return records
+
+
+def steps(server: Server, path: str, plural: str, cases: list[Data]) -> list[Data]:
+    """Carry out the steps of a walk."""
+    return [step(server, path, plural, case["new"]["metadata"]["name"], case["new"]["spec"]) for case in cases]
 
 
 def step(server: Server, path: str, plural: str, name: str, spec: Data) -> Data:
@@ -176,38 +184,45 @@ def step(server: Server, path: str, plural: str, name: str, spec: Data) -> Data:
     return {"old": old, "new": thing(plural, name, spec), **said(*answer)}
 
 
-def refused(server: Server) -> list[Data]:
+def refused(server: Server, cases: list[Data]) -> list[Data]:
     """Record rules that do not compile."""
-    found = []
-    for start in range(0, len(cases.REFUSED), CHUNK):
-        chunk = cases.REFUSED[start : start + CHUNK]
-        spec = fields(
-            **{f"r{row}": ruled(schema, {"rule": rule, "message": "no"}) for row, (schema, rule) in enumerate(chunk)}
+    records = []
+    for start in range(0, len(cases), REFUSED_CHUNK):
+        chunk = cases[start : start + REFUSED_CHUNK]
+        schema = with_spec(
+            {
+                f"r{row}": {**case["schema"], "x-kubernetes-validations": [{"rule": case["rule"], "message": "no"}]}
+                for row, case in enumerate(chunk)
+            }
         )
-        code, answer, _ = server.ask("POST", DEFINITIONS, definition("refused", spec))
+        code, answer, _ = server.ask("POST", DEFINITIONS, definition("refused", schema))
         if code != 422:
             raise SystemExit(answer)
-        for row, (schema, rule) in enumerate(chunk):
+        for row, case in enumerate(chunk):
             texts = [
                 cause["message"].partition('"OptionalOldSelf":null}: ')[2]
                 for cause in answer["details"]["causes"]
                 if f"properties[r{row}].x-kubernetes-validations[0].rule" in cause["field"]
             ]
-            found.append(
-                {"schema": schema, "rule": rule, "text": re.sub(r"selfType\d+", "selfType0", texts[0]) if texts else ""}
-            )
-    return found
+            text = re.sub(r"selfType\d+", "selfType0", texts[0]) if texts else ""
+            records.append({"schema": case["schema"], "rule": case["rule"], "text": text})
+    return records
+
+
+RECORDERS = {"values": values, "walks": walks, "refused": refused}
 
 
 def main(url: str) -> None:
     """Record everything."""
     server = Server(url)
-    found = {"values": values(server), "walks": walks(server), "refused": refused(server)}
+    cases = json.loads(TARGET.read_text())
+    records = {name: record(server, cases[name]) for name, record in RECORDERS.items()}
     lines = [
-        f'"{name}": [\n' + ",\n".join(json.dumps(one) for one in entries) + "\n]" for name, entries in found.items()
+        f'"{name}": [\n' + ",\n".join(json.dumps(entry) for entry in entries) + "\n]"
+        for name, entries in records.items()
     ]
     TARGET.write_text("{" + ",\n".join(lines) + "}\n")
-    print({name: len(entries) for name, entries in found.items()})
+    print({name: len(entries) for name, entries in records.items()})
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ _CONNECTING = ("attach", "exec", "log", "portforward", "proxy", "{path}")
 def get(url: str, accept: str = "application/json") -> Data:
     """Return a document."""
     with urlopen(Request(url, headers={"Accept": accept, "User-Agent": "record"})) as answer:
-        found: Data = json.load(answer)
-        return found
+        result: Data = json.load(answer)
+        return result
 
 
 def plain(schema: Any) -> Any:
@@ -73,21 +73,21 @@ def operations(document: Data) -> Data:
     return out
 
 
-def operation(found: Data) -> Data:
+def operation(document: Data) -> Data:
     """Return the parts of an operation that clients use."""
     return {
-        "id": found["operationId"],
-        "action": found.get("x-kubernetes-action"),
-        "kind": found.get("x-kubernetes-group-version-kind"),
-        "parameters": [each["name"] for each in found.get("parameters", ())],
+        "id": document["operationId"],
+        "action": document.get("x-kubernetes-action"),
+        "kind": document.get("x-kubernetes-group-version-kind"),
+        "parameters": [each["name"] for each in document.get("parameters", ())],
         "answers": {
             code: next(iter(answer.get("content", {"": {}}).values()))
             .get("schema", {})
             .get("$ref", "")
             .rpartition("/")[2]
-            for code, answer in found["responses"].items()
+            for code, answer in document["responses"].items()
         },
-        "patches": sorted(found["requestBody"]["content"]) if found.get("x-kubernetes-action") == "patch" else [],
+        "patches": sorted(document["requestBody"]["content"]) if document.get("x-kubernetes-action") == "patch" else [],
     }
 
 
@@ -99,7 +99,7 @@ def main(url: str) -> None:
         urlopen(Request(url + path, json.dumps(definition).encode(), headers, method="POST")).close()
     asyncio.run(asyncio.sleep(5))  # until discovery and OpenAPI have the definitions
     documents = {path: get(f"{url}/openapi/v3/{path}") for path in DOCUMENTS}
-    found = {
+    result = {
         "aggregated": {path: get(url + path, AGGREGATED) for path in ("/api", "/apis")},
         "lists": {path: get(url + path) for path in LISTS},
         "operations": {path: operations(document) for path, document in documents.items()},
@@ -111,7 +111,7 @@ def main(url: str) -> None:
         },
     }
     parts = []
-    for key, values in found.items():
+    for key, values in result.items():
         inner = [f"{json.dumps(name)}:{json.dumps(value, separators=(',', ':'))}" for name, value in values.items()]
         parts.append(f'"{key}":{{\n' + ",\n".join(inner) + "\n}")
     (FOLDER / "recorded.json").write_text("{" + ",\n".join(parts) + "}\n")

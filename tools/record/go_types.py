@@ -21,25 +21,25 @@ _KEPT_VALUES = {"metav1.Time", "metav1.MicroTime", "Time", "MicroTime", "resourc
 
 
 def structs(folder: Path) -> dict[str, str]:
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for path in sorted(folder.glob("*.go")):
         if not path.name.endswith("_test.go") and not path.name.startswith("zz_"):
-            found.update(_STRUCT.findall(path.read_text()))
-    return found
+            result.update(_STRUCT.findall(path.read_text()))
+    return result
 
 
 def fields(body: str, known: dict[str, str], inline: str = "") -> list[tuple[str, str, set[str], str]]:
     """Return JSON name, Go type, options and the embedded struct of the field."""
-    found: list[tuple[str, str, set[str], str]] = []
+    results: list[tuple[str, str, set[str], str]] = []
     for _, type_, tag in _FIELD.findall(body):
         name, *options = tag.split(",")
         short = type_.rpartition(".")[2].lstrip("*")
         if name == "" and "inline" in options:
             if short in known and short != "TypeMeta":
-                found += fields(known[short], known, f"{inline}.{short}".lstrip("."))
+                results += fields(known[short], known, f"{inline}.{short}".lstrip("."))
         elif name not in ("", "-"):
-            found.append((name, type_, set(options), inline))
-    return found
+            results.append((name, type_, set(options), inline))
+    return results
 
 
 def printed(type_: str, version: str) -> str:
@@ -74,25 +74,25 @@ def marks(schema: dict[str, Any], required: bool, type_: str, options: set[str],
     """Return a field's properties that the schema lacks: `*` pointer, `?` dropped when zero, `!` kept, `=` its type, `^` embedded in."""
     pointer, omitted = type_.startswith("*"), bool(options & {"omitempty", "omitzero"})
     reference = "$ref" in schema or "allOf" in schema
-    said = ""
+    message = ""
     if not reference and schema.get("type") in _SCHEMA_TYPES and schema.get("format") != "byte":
         if pointer:
-            said += "*"
+            message += "*"
         elif omitted and schema.get("default") is not None:
-            said += "?"
+            message += "?"
         elif not omitted and "default" not in schema:
-            said += "!"
+            message += "!"
     elif schema.get("type") in ("array", "object") or schema.get("format") == "byte":
-        said += "?" if omitted and required else "!" if not omitted and not required else ""
+        message += "?" if omitted and required else "!" if not omitted and not required else ""
     elif reference and type_ in _KEPT_VALUES and "omitzero" not in options:
-        said += "!"
+        message += "!"
     real = printed(type_, version)
     guess = expected(schema, version)
     if not re.fullmatch(re.escape(guess).replace(r"\*", r"[\w.]+"), real) or (
         "*" in guess and not re.match(r"[\[\]\w]*v\d", real) and not reference
     ):
-        said += "=" + real
-    return said + (f"^{inline}" if inline else "")
+        message += "=" + real
+    return message + (f"^{inline}" if inline else "")
 
 
 _DEFINITION = re.compile(
@@ -107,10 +107,10 @@ def table(api: Path, machinery: Path, extensions: Path, specs: Path) -> dict[str
     result: dict[str, list[str]] = {}
     parsed: dict[str, dict[str, str]] = {}
     for name, schema in sorted(definitions.items()):
-        found = _DEFINITION.fullmatch(name)
-        if found is None or "properties" not in schema:
+        match = _DEFINITION.fullmatch(name)
+        if match is None or "properties" not in schema:
             continue
-        group, meta, extension, version, struct = found.groups()
+        group, meta, extension, version, struct = match.groups()
         if meta:
             group, folder = "meta", machinery / "pkg/apis/meta" / version
         elif extension:
@@ -124,18 +124,18 @@ def table(api: Path, machinery: Path, extensions: Path, specs: Path) -> dict[str
         lines = []
         for field, type_, options, inline in fields(known[struct], known):
             if field in properties and (
-                said := marks(properties[field], field in required, type_, options, inline, version)
+                message := marks(properties[field], field in required, type_, options, inline, version)
             ):
-                lines.append(field + said)
+                lines.append(field + message)
         if lines:
             result[f"{group}.{version}.{struct}"] = lines
     return result
 
 
-def text(found: dict[str, list[str]]) -> str:
+def text(document: dict[str, list[str]]) -> str:
     lines = [
         textwrap.fill(" ".join([struct, *marked]), 116, subsequent_indent="  ", break_on_hyphens=False)
-        for struct, marked in found.items()
+        for struct, marked in document.items()
     ]
     return "\n".join(lines) + "\n"
 

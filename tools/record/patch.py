@@ -1,4 +1,4 @@
-"""Records a real API server's responses to `patch_cases`, for the tests of `konverge_testing.apiserver.patch`.
+"""Records a real API server's responses to the patches of `recorded.json`, for the tests of `konverge_testing.apiserver.patch`.
 
     konverge control-plane run         # prints a kubeconfig
     kubectl --kubeconfig ... proxy --port 8001
@@ -6,6 +6,8 @@
 
 Guarantees: every patch is a dry run on the same four objects, which are recorded once, as they were read; the record of a response is its
 code and the object or the Status. Values that differ from run to run (uids, versions, times) and managedFields are left out.
+
+A new case is an entry of the file without a response; a long patch is `times` an operation.
 """
 
 from __future__ import annotations
@@ -17,11 +19,15 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from record import patch_cases as cases
-
 Data = dict[str, Any]
 
 TARGET = Path(__file__).parents[2] / "testkit" / "tests" / "unit" / "apiserver" / "patch" / "recorded.json"
+PATHS = {
+    "ConfigMap": "/api/v1/namespaces/default/configmaps",
+    "Pod": "/api/v1/namespaces/default/pods",
+    "Service": "/api/v1/namespaces/default/services",
+    "Deployment": "/apis/apps/v1/namespaces/default/deployments",
+}
 VOLATILE = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
 
 
@@ -42,39 +48,37 @@ class Server:
             return refused.code, json.load(refused)
 
 
-def bare(found: Data) -> Data:
+def bare(document: Data) -> Data:
     """Return an object without what depends on the run."""
-    if "metadata" not in found or found.get("kind") == "Status":
-        return found
-    metadata = {name: value for name, value in found["metadata"].items() if name not in VOLATILE}
-    return {**{name: value for name, value in found.items() if name != "status"}, "metadata": metadata}
+    if "metadata" not in document or document.get("kind") == "Status":
+        return document
+    metadata = {name: value for name, value in document["metadata"].items() if name not in VOLATILE}
+    return {**{name: value for name, value in document.items() if name != "status"}, "metadata": metadata}
 
 
 def main(url: str) -> None:
     """Record everything."""
     server = Server(url)
+    recorded = json.loads(TARGET.read_text())
     objects: Data = {}
-    for kind, (path, body) in cases.OBJECTS.items():
-        code, made = server.ask(
-            "POST", path, {"kind": kind, "apiVersion": "apps/v1" if "/apps/" in path else "v1", **body}
-        )
+    for kind, body in recorded["objects"].items():
+        code, created = server.ask("POST", PATHS[kind], body)
         if code != 201:
-            raise SystemExit(made)
-        objects[kind] = bare(made)
-    found = []
-    for kind, media_type, patch in cases.CASES:
-        path, _ = cases.OBJECTS[kind]
-        code, answer = server.ask("PATCH", f"{path}/one?dryRun=All", patch, media_type)
-        found.append({"kind": kind, "type": media_type, "patch": patch, "code": code, "answer": bare(answer)})
-    for path, _ in cases.OBJECTS.values():
-        server.ask("PATCH", f"{path}/one", {"metadata": {"finalizers": None}}, cases.MERGE)
+            raise SystemExit(created)
+        objects[kind] = bare(created)
+    results = []
+    for case in recorded["cases"]:
+        kind, patch = case["kind"], case["patch"]
+        long = isinstance(patch, dict) and patch.keys() == {"times", "of"}
+        whole = [patch["of"]] * patch["times"] if long else patch
+        code, answer = server.ask("PATCH", f"{PATHS[kind]}/one?dryRun=All", whole, case["type"])
+        results.append({"kind": kind, "type": case["type"], "patch": patch, "code": code, "answer": bare(answer)})
+    for path in PATHS.values():
+        server.ask("PATCH", f"{path}/one", {"metadata": {"finalizers": None}}, "application/merge-patch+json")
         server.ask("DELETE", f"{path}/one?gracePeriodSeconds=0")
-    for entry in found:
-        if isinstance(entry["patch"], list) and len(entry["patch"]) > 10_000:
-            entry["patch"] = {"times": len(entry["patch"]), "of": entry["patch"][0]}
-    lines = ",\n".join(json.dumps(entry) for entry in found)
+    lines = ",\n".join(json.dumps(entry) for entry in results)
     TARGET.write_text(f'{{"objects": {json.dumps(objects)},\n"cases": [\n{lines}\n]}}\n')
-    print(len(found))
+    print(len(results))
 
 
 if __name__ == "__main__":

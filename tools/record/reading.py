@@ -4,6 +4,10 @@ A script of writes and requests runs against a control plane of its own (etcd an
 between any two runs are masked: a version becomes the label of its write (`{a1}`), or `{now}` if it is not older than the
 last write to the
 resource. `testkit/tests/unit/apiserver/reading/test_recorded.py` plays the same script on the in-memory store and compares.
+
+The script is the file itself, without the responses; a new case is a step without `answer`. A step is a write (a label names its version from
+then on), `forget` (history is lost), or a case: a request; for a watch also the seconds that it is read and the writes in that time. In a
+query `{label}` is the version of a write, and an object is a continue token.
 """
 
 from __future__ import annotations
@@ -20,13 +24,12 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlencode
 
 import yaml
-from record.reading_script import WIDGETS, Data, script
 
-__all__ = ["COLLECTIONS", "Data", "labelled", "masked", "query_text"]
+Data: TypeAlias = dict[str, Any]
 
 TARGET: Final = Path(__file__).parents[2] / "testkit" / "tests" / "unit" / "apiserver" / "reading" / "recorded.json"
 
@@ -37,6 +40,10 @@ COLLECTIONS: Final[Mapping[str, tuple[str, str]]] = {
     "secrets": ("", "v1"),
     "widgets": ("example.com", "v1"),
 }
+
+_WIDGET_FIELDS: Final = {"color": {"type": "string"}, "size": {"type": "integer"}, "on": {"type": "boolean"}}
+WIDGETS: Final[Data] = {"type": "object", "properties": {"spec": {"type": "object", "properties": _WIDGET_FIELDS}}}
+"""The schema of the custom kind."""
 
 _VOLATILE: Final = ("uid", "creationTimestamp", "managedFields", "generation")
 
@@ -73,39 +80,39 @@ def masked_line(line: Data, versions: Mapping[str, int], last: int) -> Data:
 
 
 def _list_meta(metadata: Data, labels: Mapping[str, str], last: int) -> Data:
-    found = dict(metadata)
-    if "resourceVersion" in found:
-        found["resourceVersion"] = _version(found["resourceVersion"], labels, last)
-    if found.get("continue"):
-        token = json.loads(base64.urlsafe_b64decode(found["continue"] + "=" * (-len(found["continue"]) % 4)))
+    result = dict(metadata)
+    if "resourceVersion" in result:
+        result["resourceVersion"] = _version(result["resourceVersion"], labels, last)
+    if result.get("continue"):
+        token = json.loads(base64.urlsafe_b64decode(result["continue"] + "=" * (-len(result["continue"]) % 4)))
         token["rv"] = _version(str(token["rv"]), labels, last)
-        found["continue"] = token
-    return found
+        result["continue"] = token
+    return result
 
 
 def _version(text: str, labels: Mapping[str, str], last: int) -> str:
     return "{now}" if int(text) >= last else labels.get(text, text)
 
 
-def _object(found: Data, labels: Mapping[str, str]) -> Data:
-    metadata = {key: value for key, value in found["metadata"].items() if key not in _VOLATILE}
+def _object(document: Data, labels: Mapping[str, str]) -> Data:
+    metadata = {key: value for key, value in document["metadata"].items() if key not in _VOLATILE}
     if "resourceVersion" in metadata:
         metadata["resourceVersion"] = labels.get(metadata["resourceVersion"], "{unknown}")
-    return {**found, "metadata": metadata}
+    return {**document, "metadata": metadata}
 
 
 def _message(text: str, labels: Mapping[str, str]) -> str:
     text = re.sub(r"current: \d+", "current: {now}", text)
     return re.sub(
         r"resource version: (\d+) \(\d+\)",
-        lambda found: f"resource version: {labels.get(found[1], found[1])} ({{floor}})",
+        lambda document: f"resource version: {labels.get(document[1], document[1])} ({{floor}})",
         text,
     )
 
 
 def labelled(value: str, versions: Mapping[str, int]) -> str:
     """Replace labels by versions."""
-    return re.sub(r"\{(\w+)\}", lambda found: str(versions[found[1]]), value)
+    return re.sub(r"\{(\w+)\}", lambda document: str(versions[document[1]]), value)
 
 
 def query_text(query: list[list[Any]], versions: Mapping[str, int]) -> str:
@@ -147,17 +154,17 @@ class Recorder:
 
     def write(self, step: Data) -> None:
         """Carry out a write, and keep its version under its label."""
-        found = copy.deepcopy(step["object"])
-        collection = _path(step["resource"], found["metadata"]["namespace"])
-        one = f"{collection}/{found['metadata']['name']}"
+        result = copy.deepcopy(step["object"])
+        collection = _path(step["resource"], result["metadata"]["namespace"])
+        item = f"{collection}/{result['metadata']['name']}"
         if step["write"] == "create":
-            code, answer = self.call("POST", collection, found)
+            code, answer = self.call("POST", collection, result)
         elif step["write"] == "update":
-            found["metadata"]["resourceVersion"] = self.call("GET", one)[1]["metadata"]["resourceVersion"]
-            code, answer = self.call("PUT", one, found)
+            result["metadata"]["resourceVersion"] = self.call("GET", item)[1]["metadata"]["resourceVersion"]
+            code, answer = self.call("PUT", item, result)
         else:
             watch = self.call("GET", collection)[1]["metadata"]["resourceVersion"]
-            code, answer = self.call("DELETE", one)
+            code, answer = self.call("DELETE", item)
             lines, _ = self.watch(f"{collection}?watch=1&resourceVersion={watch}", 0.5)
             answer = lines[-1]["object"]
         if code >= 300:
@@ -261,7 +268,7 @@ def main() -> None:
     """Record, and write the file."""
     from konverge_testing import ControlPlane
 
-    steps = script()
+    steps = json.loads(TARGET.read_text())["steps"]
     with ControlPlane() as plane:
         recorder = Recorder(plane)
         recorder.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", _definition())
@@ -276,10 +283,10 @@ def main() -> None:
                 recorder.forget()
             else:
                 step["answer"] = recorder.case(step)
-        _, found = recorder.call("GET", "/version")
-    text = json.dumps({"server": found["gitVersion"], "steps": steps}, indent=1, ensure_ascii=False)
+        _, item = recorder.call("GET", "/version")
+    text = json.dumps({"server": item["gitVersion"], "steps": steps}, indent=1, ensure_ascii=False)
     TARGET.write_text(f"{text}\n")
-    sys.stdout.write(f"{sum('case' in step for step in steps)} cases of {found['gitVersion']} in {TARGET.name}\n")
+    sys.stdout.write(f"{sum('case' in step for step in steps)} cases of {item['gitVersion']} in {TARGET.name}\n")
 
 
 if __name__ == "__main__":

@@ -56,8 +56,8 @@ class Server:
         answer = self.connection.getresponse()
         text = answer.read()
         warnings = answer.headers.get_all("Warning") or []
-        found = [json.loads(warning.partition(" - ")[2]) if "\\x" not in warning else warning for warning in warnings]
-        return answer.status, json.loads(text) if text[:1] == b"{" else text.decode(), found
+        results = [json.loads(warning.partition(" - ")[2]) if "\\x" not in warning else warning for warning in warnings]
+        return answer.status, json.loads(text) if text[:1] == b"{" else text.decode(), results
 
 
 def _file(section: Data, name: str) -> str:
@@ -70,19 +70,19 @@ def _file(section: Data, name: str) -> str:
 
 def answer(status: int, body: Any, warnings: list[str], *, keep: bool = True) -> Data:
     """Return the recorded part of a response."""
-    found: Data = {"code": status}
+    result: Data = {"code": status}
     if status >= 300:
         causes = (body.get("details") or {}).get("causes")
         if causes:
-            found["causes"] = sorted(([cause["field"], cause["message"]] for cause in causes), key=str)
+            result["causes"] = sorted(([cause["field"], cause["message"]] for cause in causes), key=str)
         else:
-            found["message"] = body["message"]
+            result["message"] = body["message"]
     elif keep:
-        found["object"] = {key: value for key, value in body.items() if key not in ("apiVersion", "kind")}
-        found["object"]["metadata"] = {k: v for k, v in body["metadata"].items() if k not in SERVER_FIELDS}
+        result["object"] = {key: value for key, value in body.items() if key not in ("apiVersion", "kind")}
+        result["object"]["metadata"] = {k: v for k, v in body["metadata"].items() if k not in SERVER_FIELDS}
     if warnings:
-        found["warnings"] = sorted(warnings)
-    return found
+        result["warnings"] = sorted(warnings)
+    return result
 
 
 def crd(kind: str, schema: Data, **version: Any) -> Data:
@@ -133,7 +133,7 @@ def establish(server: Server, definition: Data) -> None:
 
 
 def record_values(server: Server, cases: Data) -> list[Data]:
-    found = []
+    results = []
     asked = [(case["field"], value) for case in cases["values"] for value in case["values"]]
     asked += [(f"format-{name}", value) for name, values in cases["formats"].items() for value in values]
     asked += [(f"format-{case['format']}", case["value"]) for case in cases["formatsOfOthers"]]
@@ -142,22 +142,22 @@ def record_values(server: Server, cases: Data) -> list[Data]:
         if got["code"] == 201:
             got["value"] = got.pop("object").get("spec", {})
             got["value"].pop("defaults", None) if field != "defaults" else None
-        found.append({"field": field, "given": value, **got})
-    return found
+        results.append({"field": field, "given": value, **got})
+    return results
 
 
 def record_metadata(server: Server, cases: Data) -> list[Data]:
-    found = []
+    results = []
     for metadata in cases["metadata"]:
         got = answer(*server.ask("POST", target("V"), {**instance("V"), "metadata": metadata}))
         if got["code"] == 201:
             got["metadata"] = got.pop("object")["metadata"]
-        found.append({"given": metadata, **got})
-    return found
+        results.append({"given": metadata, **got})
+    return results
 
 
 def record_bodies(server: Server, cases: Data) -> list[Data]:
-    found = [
+    results = [
         {"given": body, **answer(*server.ask("POST", target("V"), body.encode()), keep=False)}
         for body in cases["bodies"]
     ]
@@ -165,10 +165,10 @@ def record_bodies(server: Server, cases: Data) -> list[Data]:
         for body in cases[name]:
             for mode in ("Strict", "Warn"):
                 url = target("V", query=f"dryRun=All&fieldValidation={mode}")
-                found.append(
+                results.append(
                     {"given": body, "type": kind, "mode": mode, **answer(*server.ask("POST", url, body.encode(), kind))}
                 )
-    return found
+    return results
 
 
 def record_updates(server: Server, cases: Data) -> list[Data]:
@@ -176,26 +176,29 @@ def record_updates(server: Server, cases: Data) -> list[Data]:
     loose, tight = (crd("R", ratchet[name], subresources={"status": {}}) for name in ("loose", "tight"))
     establish(server, loose)
     old = instance("R", **ratchet["old"])
-    _, made, _ = server.ask("POST", target("R", query=""), old)
-    made["status"] = old["status"]
-    _, made, _ = server.ask("PUT", target("R", "a", "", "status"), made)
+    _, manifest, _ = server.ask("POST", target("R", query=""), old)
+    manifest["status"] = old["status"]
+    _, manifest, _ = server.ask("PUT", target("R", "a", "", "status"), manifest)
     name = tight["metadata"]["name"]
     status, body, _ = server.ask("PATCH", f"{CRDS}/{name}", {"spec": tight["spec"]}, "application/merge-patch+json")
     assert status == 200, body
     while (
-        server.ask("PUT", target("R", "a"), {**made, "spec": {**made["spec"], "nope": 1, "name": "too long"}})[0] != 422
+        server.ask("PUT", target("R", "a"), {**manifest, "spec": {**manifest["spec"], "nope": 1, "name": "too long"}})[
+            0
+        ]
+        != 422
     ):
         wait()
-    found = []
+    results = []
     for change in ratchet["updates"]:
-        new = {**made, "spec": {**made["spec"], **change}}
-        found.append({"spec": change, **answer(*server.ask("PUT", target("R", "a"), new), keep=False)})
+        new = {**manifest, "spec": {**manifest["spec"], **change}}
+        results.append({"spec": change, **answer(*server.ask("PUT", target("R", "a"), new), keep=False)})
     for change in ratchet["statuses"]:
-        new = {**made, "status": change}
-        found.append(
+        new = {**manifest, "status": change}
+        results.append(
             {"status": change, **answer(*server.ask("PUT", target("R", "a", subresource="status"), new), keep=False)}
         )
-    return found
+    return results
 
 
 def merged(base: Any, change: Any) -> Any:
@@ -208,39 +211,39 @@ def merged(base: Any, change: Any) -> Any:
             at = int(index)
             items[at : at + 1] = [merged(items[at] if at < len(items) else {}, item)]
         return items
-    found = dict(base) if isinstance(base, dict) else {}
+    result = dict(base) if isinstance(base, dict) else {}
     for key, item in change.items():
         if item is None:
-            found.pop(key, None)
+            result.pop(key, None)
         else:
-            found[key] = merged(found.get(key), item)
-    return found
+            result[key] = merged(result.get(key), item)
+    return result
 
 
 def record_crds(server: Server, cases: Data) -> list[Data]:
-    found = []
+    results = []
     for case in cases["definitions"]:
         new = merged(deepcopy(cases["base"]), case["change"])
         got = answer(*server.ask("POST", f"{CRDS}?dryRun=All", new))
         if got["code"] == 201:
             got["spec"] = got.pop("object")["spec"]
-        found.append({"name": case["name"], **got})
-    made = server.ask("POST", CRDS, cases["base"])
+        results.append({"name": case["name"], **got})
+    manifest = server.ask("POST", CRDS, cases["base"])
     while (
         server.ask("GET", f"{CRDS}/{cases['base']['metadata']['name']}")[1]["status"]["conditions"][-1]["status"]
         != "True"
     ):
         wait()
-    assert made[0] == 201, made
+    assert manifest[0] == 201, manifest
     old = server.ask("GET", f"{CRDS}/{cases['base']['metadata']['name']}")[1]
     for case in cases["updates"]:
         got = answer(
             *server.ask("PUT", f"{CRDS}/{old['metadata']['name']}?dryRun=All", merged(deepcopy(old), case["change"])),
             keep=False,
         )
-        found.append({"name": case["name"], "update": True, **got})
+        results.append({"name": case["name"], "update": True, **got})
     server.ask("DELETE", f"{CRDS}/{old['metadata']['name']}")
-    return found
+    return results
 
 
 def main(kubeconfig: str) -> None:

@@ -105,9 +105,9 @@ def outcome(answer: Data, warnings: list[str]) -> Data:
 
 def record(plane: Plane, case: Case) -> Data:
     group, version, plural = case.resource
-    found: Data = {"name": case.name, "resource": [group, plural], "version": version}
+    result: Data = {"name": case.name, "resource": [group, plural], "version": version}
     if case.patch is None:
-        return {**found, "request": case.body, **outcome(*plane.ask("POST", path_of(case) + "?dryRun=All", case.body))}
+        return {**result, "request": case.body, **outcome(*plane.ask("POST", path_of(case) + "?dryRun=All", case.body))}
     old, _ = plane.ask("POST", path_of(case), case.body)
     if old.get("kind") == "Status":
         raise SystemExit(f"{case.name}: {old['message']}")
@@ -126,7 +126,7 @@ def record(plane: Plane, case: Case) -> Data:
                 f"{place}/finalize",
                 {**merged(old, {"spec": {"finalizers": []}}), "metadata": {"name": old["metadata"]["name"]}},
             )
-    return {**found, "old": old, "request": request, "subresource": case.subresource, **outcome(*answer)}
+    return {**result, "old": old, "request": request, "subresource": case.subresource, **outcome(*answer)}
 
 
 def main() -> None:

@@ -46,45 +46,45 @@ class Server:
 
 def scopes(server: Server) -> dict[str, bool]:
     """Return which resources are namespaced."""
-    found = {}
+    result = {}
     for group in [
         "v1",
         *(item["preferredVersion"]["groupVersion"] for item in server.call("GET", "/apis")[0]["groups"]),
     ]:
         root = f"/apis/{group}" if "/" in group else f"/api/{group}"
         for entry in server.call("GET", root)[0]["resources"]:
-            found[".".join(filter(None, (entry["name"], group.rpartition("/")[0])))] = entry["namespaced"]
-    return found
+            result[".".join(filter(None, (entry["name"], group.rpartition("/")[0])))] = entry["namespaced"]
+    return result
 
 
-def record(server: Server, made: Data, namespaced: bool) -> Data:
+def record(server: Server, manifest: Data, namespaced: bool) -> Data:
     """Create an object and request its row."""
-    body = made["object"]
-    version, plural = body["apiVersion"], made["resource"].partition(".")[0]
+    body = manifest["object"]
+    version, plural = body["apiVersion"], manifest["resource"].partition(".")[0]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     where = f"{root}/namespaces/{NAMESPACE}/{plural}" if namespaced else f"{root}/{plural}"
     stored, _ = server.call("POST", where, body, Content_Type="application/json")
-    one = f"{where}/{stored['metadata']['name']}"
+    item = f"{where}/{stored['metadata']['name']}"
     if "status" in body and plural != "widgets":
         status = {"status": body["status"]}
-        stored, _ = server.call("PATCH", f"{one}/status", status, Content_Type="application/merge-patch+json")
-    if made.get("deleted"):
-        server.call("DELETE", one)
-    table, moment = server.call("GET", f"{one}?includeObject=Object", Accept=TABLE)
+        stored, _ = server.call("PATCH", f"{item}/status", status, Content_Type="application/merge-patch+json")
+    if manifest.get("deleted"):
+        server.call("DELETE", item)
+    table, moment = server.call("GET", f"{item}?includeObject=Object", Accept=TABLE)
     [row] = table["rows"]
     object_ = row["object"]
     object_["metadata"].pop("managedFields", None)
-    out = {"resource": made["resource"], "now": moment, "cells": row["cells"], "object": object_}
+    out = {"resource": manifest["resource"], "now": moment, "cells": row["cells"], "object": object_}
     return out | ({"conditions": row["conditions"]} if "conditions" in row else {})
 
 
 def widgets(server: Server) -> list[Data]:
     """Create the CustomResourceDefinition and its objects, and request their rows."""
-    made = yaml.safe_load((FOLDER / "widgets.yaml").read_text())
+    manifest = yaml.safe_load((FOLDER / "widgets.yaml").read_text())
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    server.call("POST", crds, made["definition"], Content_Type="application/json")
+    server.call("POST", crds, manifest["definition"], Content_Type="application/json")
     rows = []
-    for object_ in made["objects"]:
+    for object_ in manifest["objects"]:
         for _ in range(100):
             try:
                 rows.append(record(server, {"resource": "widgets", "object": object_}, namespaced=False))
@@ -107,8 +107,8 @@ def main(url: str) -> None:
     server.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}, Content_Type="application/json")
     namespaced = scopes(server)
     rows = [
-        record(server, made, namespaced[made["resource"]])
-        for made in yaml.safe_load((FOLDER / "made.yaml").read_text())
+        record(server, item, namespaced[item["resource"]])
+        for item in yaml.safe_load((FOLDER / "made.yaml").read_text())
     ]
     write("recorded.json", rows)
     write("recorded_widgets.json", widgets(server))

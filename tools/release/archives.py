@@ -8,8 +8,6 @@ import tarfile
 from collections.abc import Mapping
 from typing import TypeAlias
 
-__all__ = ["File", "packed", "repacked"]
-
 File: TypeAlias = tuple[bytes, bool]
 """The content of a file, and whether it is executable."""
 

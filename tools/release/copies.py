@@ -18,8 +18,6 @@ import render_deploy
 
 from release.versions import chart_version
 
-__all__ = ["Facts", "check", "facts_of", "stamp", "urls", "with_version"]
-
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROJECT, KIT = "pyproject.toml", "testkit/pyproject.toml"
 CHART, CLUSTER_API = "charts/konverge/Chart.yaml", "deploy/cluster-api/values.yaml"

@@ -28,8 +28,6 @@ from release.oci import chart_annotations, layout
 from release.statement import base_image, checksums, provenance
 from release.versions import tag_of
 
-__all__ = ["Refused", "build", "checkout", "folder_of", "git"]
-
 CONTAINERFILE = "deploy/Containerfile"
 COPIED = (
     CONTAINERFILE,

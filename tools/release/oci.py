@@ -12,8 +12,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["chart_annotations", "layout"]
-
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.cncf.helm.config.v1+json"
 CONTENT = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
@@ -21,7 +19,7 @@ CONTENT = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
 def chart_annotations(chart: Mapping[str, Any], created: str, commit: str) -> dict[str, str]:
     """Return the annotations of a chart's manifest from its Chart.yaml."""
-    found = {
+    result = {
         "title": chart["name"],
         "version": chart["version"],
         "description": chart["description"],
@@ -30,7 +28,7 @@ def chart_annotations(chart: Mapping[str, Any], created: str, commit: str) -> di
         "created": created,
         "revision": commit,
     }
-    return {f"org.opencontainers.image.{name}": value for name, value in found.items()}
+    return {f"org.opencontainers.image.{name}": value for name, value in result.items()}
 
 
 def layout(chart: Mapping[str, Any], archive: bytes, annotations: Mapping[str, str]) -> dict[str, bytes]:

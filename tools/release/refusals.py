@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from release.copies import Facts
 from release.versions import numbers, tag_of
 
-__all__ = ["Situation", "dated", "handwritten", "refusals"]
-
 
 @dataclass(frozen=True)
 class Situation:
@@ -67,7 +65,7 @@ def _of_versions(version: str, wanted: tuple[int, int, int], situation: Situatio
     if tag in situation.tags:
         yield f"the tag {tag} exists: choose the next version (a published version is never replaced: docs/maintaining.md)"
         return
-    former = [found for name in situation.merged if (found := numbers(name.removeprefix("v")))]
+    former = [result for name in situation.merged if (result := numbers(name.removeprefix("v")))]
     if former and wanted <= max(former):
         last = ".".join(map(str, max(former)))
         yield f"{version} is not above {last}, the last release of this branch: choose a higher version"

@@ -11,8 +11,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["base_image", "checksums", "provenance"]
-
 _BASE = re.compile(r"^ARG PYTHON=(?P<name>[\w./-]+):(?P<tag>[\w.-]+)@sha256:(?P<digest>[0-9a-f]{64})$", re.MULTILINE)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["chart_version", "following", "numbers", "tag_of"]
-
 _RELEASE = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 
 
@@ -25,9 +23,9 @@ def following(version: str) -> str:
     >>> following("0.1.0"), following("0.1.4")
     ('0.2.0.dev0', '0.1.5.dev0')
     """
-    found = numbers(version)
-    assert found is not None, version
-    major, minor, patch = found
+    result = numbers(version)
+    assert result is not None, version
+    major, minor, patch = result
     return f"{major}.{minor}.{patch + 1}.dev0" if patch else f"{major}.{minor + 1}.0.dev0"
 
 

@@ -31,8 +31,6 @@ from konverge_testing.binaries import Cache, find_binaries
 from konverge_testing.failures import ControlPlaneError, InstallFailed
 from konverge_testing.gobuild import build_environment
 
-__all__ = ["SERVERS", "SUITES", "Ran", "differences", "outcomes", "stand_ins", "subtests", "table"]
-
 MODULE = "sigs.k8s.io/controller-runtime"
 VERSION = "v0.24.1"
 CHECKSUM = "h1:miPEwrmirImAvgME1L9qebGHrOnGJoVmVdtOU9fRfo4="
@@ -103,15 +101,15 @@ def outcomes(reports: Sequence[dict[str, Any]]) -> Ran:
     return Ran(specs)
 
 
-def subtests(said: str) -> dict[str, str]:
+def subtests(message: str) -> dict[str, str]:
     """Return the subtests of plain Go tests in the output of `go test -v`: a suite may have such instead of Ginkgo's specs.
 
     >>> subtests("--- FAIL: TestX (0.1s)\\n    --- PASS: TestX/a_b (0.1s)\\n    --- FAIL: TestX/c (0.1s)")
     {'TestX a b': '', 'TestX c': 'failed'}
     """
-    found = {match["name"]: "" if match["state"] == "PASS" else "failed" for match in _SUBTEST.finditer(said)}
-    leaves = {name for name in found if not any(other.startswith(f"{name}/") for other in found)}
-    return {name.replace("/", " ").replace("_", " "): found[name] for name in found if name in leaves and "/" in name}
+    result = {match["name"]: "" if match["state"] == "PASS" else "failed" for match in _SUBTEST.finditer(message)}
+    leaves = {name for name in result if not any(other.startswith(f"{name}/") for other in result)}
+    return {name.replace("/", " ").replace("_", " "): result[name] for name in result if name in leaves and "/" in name}
 
 
 def differences(real: Ran, memory: Ran) -> dict[str, str]:
@@ -216,14 +214,14 @@ def _downloaded() -> Path:
     done = subprocess.run(
         command, env={**os.environ, "GOWORK": "off"}, cwd="/", capture_output=True, text=True, check=False
     )
-    said = json.loads(done.stdout or "{}")
-    if done.returncode or "Dir" not in said:
-        raise InstallFailed(f"{' '.join(command)} failed: {said.get('Error') or done.stderr.strip()}")
-    if said["Sum"] != CHECKSUM:
+    document = json.loads(done.stdout or "{}")
+    if done.returncode or "Dir" not in document:
+        raise InstallFailed(f"{' '.join(command)} failed: {document.get('Error') or done.stderr.strip()}")
+    if document["Sum"] != CHECKSUM:
         raise InstallFailed(
-            f"{MODULE} {VERSION} has the checksum {said['Sum']}, and {CHECKSUM} was expected: it is not what was tested"
+            f"{MODULE} {VERSION} has the checksum {document['Sum']}, and {CHECKSUM} was expected: it is not what was tested"
         )
-    return Path(said["Dir"])
+    return Path(document["Dir"])
 
 
 # --- running ---------------------------------------------------------------------------------------------------------------------
@@ -231,13 +229,13 @@ def _downloaded() -> Path:
 
 def assets(server: str, folder: Path) -> Path:
     """Return the folder of envtest's programs: the real programs, or the replacements that start the API server in memory."""
-    found = find_binaries(os.environ)
+    binaries = find_binaries(os.environ)
     folder.mkdir()
-    if found.kubectl is not None:
-        (folder / "kubectl").symlink_to(found.kubectl)
+    if binaries.kubectl is not None:
+        (folder / "kubectl").symlink_to(binaries.kubectl)
     if server == "real":
-        (folder / "etcd").symlink_to(found.etcd)
-        (folder / "kube-apiserver").symlink_to(found.kube_apiserver)
+        (folder / "etcd").symlink_to(binaries.etcd)
+        (folder / "kube-apiserver").symlink_to(binaries.kube_apiserver)
         return folder
     stand_ins(folder)
     return folder
@@ -284,18 +282,18 @@ def ran(suite: str, home: Path, programs: Path, focus: str) -> Ran:
         start_new_session=True,
     )
     try:
-        said, _ = process.communicate(timeout=RUN_SECONDS)
+        message, _ = process.communicate(timeout=RUN_SECONDS)
     except BaseException as error:
         process.terminate()  # Ginkgo then ends the servers and writes its report
-        said, _ = process.communicate()
+        message, _ = process.communicate()
         if not isinstance(error, subprocess.TimeoutExpired):
             raise
     finally:
         _end_session(process.pid)
-    (programs / f"{suite.replace('/', '-')}.log").write_text(said)
+    (programs / f"{suite.replace('/', '-')}.log").write_text(message)
     if not report.exists():
-        return Ran(broken="\n".join(said.splitlines()[-_LOG_LINES:]))
-    return Ran({**outcomes(json.loads(report.read_text())).specs, **subtests(said)})
+        return Ran(broken="\n".join(message.splitlines()[-_LOG_LINES:]))
+    return Ran({**outcomes(json.loads(report.read_text())).specs, **subtests(message)})
 
 
 def _end_session(session: int) -> None:
@@ -329,9 +327,9 @@ def main() -> int:
                 programs = assets(server, folder / server)
                 for suite in suites:
                     began = monotonic()
-                    runs[suite][server] = found = ran(suite, home, programs, options.focus)
+                    runs[suite][server] = result = ran(suite, home, programs, options.focus)
                     print(
-                        f"==> {suite} on {server}: {len(found.passed)} of {len(found.specs)} passed ({monotonic() - began:.0f} s)",
+                        f"==> {suite} on {server}: {len(result.passed)} of {len(result.specs)} passed ({monotonic() - began:.0f} s)",
                         flush=True,
                     )
     except (ControlPlaneError, OSError) as error:
@@ -340,10 +338,10 @@ def main() -> int:
     print("\n".join(table(runs)))
     if options.report:
         options.report.write_text(
-            json.dumps({suite: {server: found.specs for server, found in by.items()} for suite, by in runs.items()})
+            json.dumps({suite: {server: item.specs for server, item in by.items()} for suite, by in runs.items()})
         )
     complete = all(len(by) == len(SERVERS) for by in runs.values())
-    lacking = any(found.broken for by in runs.values() for found in by.values())
+    lacking = any(item.broken for by in runs.values() for item in by.values())
     return int(lacking or (complete and any(differences(by["real"], by["memory"]) for by in runs.values())))
 
 

@@ -15,8 +15,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-__all__ = ["Flags", "flags_of"]
-
 Flags = dict[str, str]
 
 

@@ -52,9 +52,9 @@ def application(server: AgentServer) -> web.Application:
             headers=headers,
         )
 
-    found = web.Application(client_max_size=_MOST)
-    found.router.add_route("*", "/{path:.*}", handle)
-    return found
+    result = web.Application(client_max_size=_MOST)
+    result.router.add_route("*", "/{path:.*}", handle)
+    return result
 
 
 @asynccontextmanager

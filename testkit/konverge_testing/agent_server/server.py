@@ -61,9 +61,9 @@ class AgentServer:
         self, kind: str, payload: Mapping[str, Any], *, key: str = "", lifetime: float = 86400.0, job_id: str = ""
     ) -> str:
         """Add a job (apply, delete, intent); returns its id. Polls that wait get it at once."""
-        found = self.state.submit(kind, payload, key=key, now=self._now(), lifetime=lifetime, job_id=job_id)
+        outcome = self.state.submit(kind, payload, key=key, now=self._now(), lifetime=lifetime, job_id=job_id)
         self._news.notify()
-        return found
+        return outcome
 
     def job(self, job_id: str) -> StoredJob:
         """Return a job and the agent's report of it."""
@@ -72,9 +72,9 @@ class AgentServer:
     async def result(self, job_id: str, *, timeout: float = 600.0) -> JobResult:
         """Wait for the result of a job; raises TimeoutError."""
         async with asyncio.timeout(timeout):
-            while (found := self.state.jobs[job_id].result) is None:
+            while (outcome := self.state.jobs[job_id].result) is None:
                 await self._news.wait()
-        return found
+        return outcome
 
     async def until(self, test: Callable[[], bool], *, timeout: float = 600.0) -> None:
         """Wait until `test` holds after some request; raises TimeoutError."""

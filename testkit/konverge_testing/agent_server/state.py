@@ -123,18 +123,18 @@ class PlaneState:
         self, kind: str, payload: Mapping[str, Any], *, key: str, now: datetime, lifetime: float, job_id: str = ""
     ) -> str:
         """Add a job; returns its id."""
-        found = job_id or f"job-{next(self._numbers)}"
-        self.jobs[found] = StoredJob(
+        result = job_id or f"job-{next(self._numbers)}"
+        self.jobs[result] = StoredJob(
             message={
-                "id": found,
+                "id": result,
                 "kind": kind,
                 "payload": dict(payload),
-                "idempotencyKey": key or f"key-{found}",
+                "idempotencyKey": key or f"key-{result}",
                 "createdAt": rfc3339(now),
                 "expiresAt": rfc3339(now + timedelta(seconds=lifetime)),
             }
         )
-        return found
+        return result
 
     # --- requests ------------------------------------------------------------------------------------------------------------
 
@@ -187,10 +187,10 @@ class PlaneState:
                 if read(protocol.Rotate, request.body or b"").cluster_id != self.cluster_id:
                     return problem(403, "AnotherCluster")
                 return self._issue("")
-        found = _JOB.fullmatch(request.path)
-        if request.method != "POST" or found is None:
+        match = _JOB.fullmatch(request.path)
+        if request.method != "POST" or match is None:
             return problem(404, "NoSuchPath")
-        return self._of_job(found[1], found[2], request.body or b"")
+        return self._of_job(match[1], match[2], request.body or b"")
 
     def _poll(self, request: PlaneRequest) -> PlaneResponse:
         if request.query.get("cluster") != self.cluster_id:
@@ -200,16 +200,16 @@ class PlaneState:
             return problem(400, "Malformed", "wait and limit are numbers")
         if self.refuses_unknown and not self.pages and "after" in request.query:
             return problem(400, "Malformed", "after is not known")
-        found = self._offered(request)[: max(int(limit), 1)]
-        for job in found:
+        result = self._offered(request)[: max(int(limit), 1)]
+        for job in result:
             job.deliveries += 1
-        return PlaneResponse(status=200, body=b'{"jobs":[' + b",".join(job.body() for job in found) + b"]}")
+        return PlaneResponse(status=200, body=b'{"jobs":[' + b",".join(job.body() for job in result) + b"]}")
 
     def _offered(self, request: PlaneRequest) -> list[StoredJob]:
         """Return the jobs after the job that a poll names, or all jobs if the poll names no known job."""
         after, ids = request.query.get("after", ""), [*self.jobs]
         first = ids.index(after) + 1 if self.pages and after in self.jobs else 0
-        return [job for job in (self.jobs[one] for one in ids[first:]) if job.open or self.redeliver]
+        return [job for job in (self.jobs[item] for item in ids[first:]) if job.open or self.redeliver]
 
     def _take_events(self, batch: protocol.EventBatch) -> PlaneResponse:
         if batch.cluster_id != self.cluster_id:

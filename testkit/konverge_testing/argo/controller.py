@@ -50,15 +50,15 @@ class WorkflowController(StandIn):
         self._running: dict[str, str] = {}
         """The locks of running Workflows by UID."""
 
-    def story(self, made: Json) -> Coroutine[Any, Any, None] | None:
+    def story(self, manifest: Json) -> Coroutine[Any, Any, None] | None:
         """Return the story of a Workflow that this controller serves."""
-        labels = made["metadata"].get("labels") or {}
+        labels = manifest["metadata"].get("labels") or {}
         served = labels.get(f"{_LABEL}controller-instanceid", "") == self.world.instance_id
-        return self._workflow(made) if made["kind"] == "Workflow" and served else None
+        return self._workflow(manifest) if manifest["kind"] == "Workflow" and served else None
 
     # --- writes --------------------------------------------------------------------------------------------------------------
 
-    async def _say(self, made: Json, phase: str, message: str = "", **status: Any) -> Json | None:
+    async def _say(self, manifest: Json, phase: str, message: str = "", **status: Any) -> Json | None:
         """Write phase, message and other fields, with the labels and conditions that follow from the phase."""
         ended = phase in _ENDED
 
@@ -76,134 +76,136 @@ class WorkflowController(StandIn):
                 merged["conditions"] = [{"type": "Completed", "status": "True"}]
             newest["status"] = merged
 
-        return await self.write(made, edit)
+        return await self.write(manifest, edit)
 
-    def _spec(self, made: Json) -> Json:
-        found = self.present(made)
-        spec: Json = (found or made)["spec"]
+    def _spec(self, manifest: Json) -> Json:
+        result = self.present(manifest)
+        spec: Json = (result or manifest)["spec"]
         return spec
 
-    def _shut(self, made: Json) -> str:
+    def _shut(self, manifest: Json) -> str:
         """Return the strategy of the shutdown in force, "" if there is none: a suspended Workflow ignores a shutdown."""
-        spec = self._spec(made)
+        spec = self._spec(manifest)
         return "" if spec.get("suspend") else str(spec.get("shutdown") or "")
 
-    async def _pause(self, made: Json, seconds: float | None) -> str:
+    async def _pause(self, manifest: Json, seconds: float | None) -> str:
         """Wait for so many seconds, or until a shutdown; returns its strategy."""
-        await self.until(lambda: bool(self._shut(made)) or self.present(made) is None, seconds)
-        return self._shut(made)
+        await self.until(lambda: bool(self._shut(manifest)) or self.present(manifest) is None, seconds)
+        return self._shut(manifest)
 
-    async def _stopped(self, made: Json, strategy: str, **status: Any) -> None:
-        await self._say(made, "Failed", f"Stopped with strategy '{strategy}'", **status)
+    async def _stopped(self, manifest: Json, strategy: str, **status: Any) -> None:
+        await self._say(manifest, "Failed", f"Stopped with strategy '{strategy}'", **status)
 
     # --- the story -----------------------------------------------------------------------------------------------------------
 
-    async def _workflow(self, made: Json) -> None:
-        if (made.get("status") or {}).get("phase") in _ENDED:
-            await self._expire(made)
+    async def _workflow(self, manifest: Json) -> None:
+        if (manifest.get("status") or {}).get("phase") in _ENDED:
+            await self._expire(manifest)
             return
         await self.sleep(0.3)
-        reference = made["spec"].get("workflowTemplateRef") or {}
+        reference = manifest["spec"].get("workflowTemplateRef") or {}
         template = str(reference.get("name", ""))
         scope = "ClusterWorkflowTemplate" if reference.get("clusterScope") else "WorkflowTemplate"
         if not template:
-            await self._say(made, "Failed", "invalid spec: spec.entrypoint is required")
-        elif not any(found["metadata"]["name"] == template for found in self.cached(scope)):
-            await self._say(made, "Error", f'{scope.lower()}s.argoproj.io "{template}" not found')
+            await self._say(manifest, "Failed", "invalid spec: spec.entrypoint is required")
+        elif not any(item["metadata"]["name"] == template for item in self.cached(scope)):
+            await self._say(manifest, "Error", f'{scope.lower()}s.argoproj.io "{template}" not found')
         elif template in self.world.invalid:
-            await self._say(made, "Failed", f"invalid spec: {self.world.invalid[template]}")
+            await self._say(manifest, "Failed", f"invalid spec: {self.world.invalid[template]}")
         else:
-            await self._admitted(made, template)
-        await self._expire(made)
+            await self._admitted(manifest, template)
+        await self._expire(manifest)
 
-    async def _admitted(self, made: Json, template: str) -> None:
+    async def _admitted(self, manifest: Json, template: str) -> None:
         """Wait for the lock and for the limit of parallelism, then run."""
-        uid, said = made["metadata"]["uid"], ""
+        uid, message = manifest["metadata"]["uid"], ""
         lock = self.world.mutexes.get(template, "")
         while True:
-            reason = self._held_back(made, lock)
+            reason = self._held_back(manifest, lock)
             if not reason:
                 break
-            if reason != said:
-                said = reason
-                await self._say(made, "Pending", reason)
+            if reason != message:
+                message = reason
+                await self._say(manifest, "Pending", reason)
             await self.until(
-                lambda: bool(self._shut(made)) or self.present(made) is None or not self._held_back(made, lock)
+                lambda: (
+                    bool(self._shut(manifest)) or self.present(manifest) is None or not self._held_back(manifest, lock)
+                )
             )
-            if self.present(made) is None:
+            if self.present(manifest) is None:
                 return
-            if self._shut(made):
+            if self._shut(manifest):
                 await self.sleep(_LOOK)
-                await self._stopped(made, self._shut(made))
+                await self._stopped(manifest, self._shut(manifest))
                 return
         self._running[uid] = lock
         try:
-            await self._run(made, template)
+            await self._run(manifest, template)
         finally:
             self._running.pop(uid, None)
             self.wake()
 
-    def _held_back(self, made: Json, lock: str) -> str:
+    def _held_back(self, manifest: Json, lock: str) -> str:
         if lock and lock in self._running.values():
-            return f"Waiting for {made['metadata']['namespace']}/Mutex/{lock} lock. Lock status: 0/1"
+            return f"Waiting for {manifest['metadata']['namespace']}/Mutex/{lock} lock. Lock status: 0/1"
         if self.world.parallelism is not None and len(self._running) >= self.world.parallelism:
             return "Workflow processing has been postponed because too many workflows are already running"
         return ""
 
-    async def _run(self, made: Json, template: str) -> None:
-        await self._resumed(made, progress="0/0")
+    async def _run(self, manifest: Json, template: str) -> None:
+        await self._resumed(manifest, progress="0/0")
         steps = self.world.steps.get(template) or (Step("check"),)
-        nodes = _Nodes(made["metadata"]["name"])
-        deadline = made["spec"].get("activeDeadlineSeconds")
+        nodes = _Nodes(manifest["metadata"]["name"])
+        deadline = manifest["spec"].get("activeDeadlineSeconds")
         for place, step in enumerate(steps):
             if place:
-                await self._resumed(made, progress=nodes.progress)
-            if self.present(made) is None:
+                await self._resumed(manifest, progress=nodes.progress)
+            if self.present(manifest) is None:
                 return
             if step.refused:
                 text = f"error in entry template execution: {step.refused}"
-                await self._say(made, "Error", text, nodes=nodes.end("Error", step.refused), progress="0/1")
+                await self._say(manifest, "Error", text, nodes=nodes.end("Error", step.refused), progress="0/1")
                 return
-            failure = await self._step(made, template, step, nodes, deadline)
+            failure = await self._step(manifest, template, step, nodes, deadline)
             if failure:
                 if failure != "over":
                     await self._say(
-                        made, "Failed", f"child '{nodes.last}' failed", nodes=nodes.data, progress=nodes.progress
+                        manifest, "Failed", f"child '{nodes.last}' failed", nodes=nodes.data, progress=nodes.progress
                     )
                 return
         outputs = [
             {"name": name, "value": value} for name, value in sorted(self.world.outputs.get(template, {}).items())
         ]
         more: Json = {"outputs": {"parameters": outputs}} if outputs else {}
-        await self._say(made, "Succeeded", nodes=nodes.data, progress=nodes.progress, **more)
+        await self._say(manifest, "Succeeded", nodes=nodes.data, progress=nodes.progress, **more)
 
-    async def _resumed(self, made: Json, progress: str) -> None:
+    async def _resumed(self, manifest: Json, progress: str) -> None:
         """Wait while `spec.suspend` is set."""
-        if self._spec(made).get("suspend"):
-            await self._say(made, "Running", progress=progress)
-            await self.until(lambda: not self._spec(made).get("suspend") or self.present(made) is None)
+        if self._spec(manifest).get("suspend"):
+            await self._say(manifest, "Running", progress=progress)
+            await self.until(lambda: not self._spec(manifest).get("suspend") or self.present(manifest) is None)
             await self.sleep(5)
-            if self._shut(made):
-                await self._say(made, "Running")
+            if self._shut(manifest):
+                await self._say(manifest, "Running")
 
-    async def _step(self, made: Json, template: str, step: Step, nodes: _Nodes, deadline: int | None) -> str:
+    async def _step(self, manifest: Json, template: str, step: Step, nodes: _Nodes, deadline: int | None) -> str:
         """Run one step; returns "" if it succeeded, "over" if it ended the Workflow, else the reason of its failure."""
         for attempt in range(step.failures + 1):
             nodes.begin(step, "Suspend" if step.suspend else "Pod")
-            strategy = self._shut(made)
+            strategy = self._shut(manifest)
             if not strategy:
                 more: Json = {"storedTemplates": _stored(template, step)} if step.suspend else {}
-                await self._say(made, "Running", nodes=nodes.data, progress=nodes.progress, **more)
+                await self._say(manifest, "Running", nodes=nodes.data, progress=nodes.progress, **more)
                 if step.suspend:
-                    return await self._suspended(made, step, nodes)
+                    return await self._suspended(manifest, step, nodes)
                 seconds = _STEP if step.seconds is None else step.seconds
                 late = deadline is not None and deadline < seconds
-                strategy = await self._pause(made, deadline if late and deadline is not None else seconds)
+                strategy = await self._pause(manifest, deadline if late and deadline is not None else seconds)
                 if late and not strategy:
                     nodes.end("Failed", "Step exceeded its deadline")
                     return "deadline"
             if strategy:
-                return await self._killed(made, template, step, nodes, strategy)
+                return await self._killed(manifest, template, step, nodes, strategy)
             if attempt < step.failures:
                 nodes.end("Failed", "main: Error (exit code 1)")
         if step.exit_code:
@@ -212,29 +214,29 @@ class WorkflowController(StandIn):
         nodes.end("Succeeded")
         return ""
 
-    async def _suspended(self, made: Json, step: Step, nodes: _Nodes) -> str:
+    async def _suspended(self, manifest: Json, step: Step, nodes: _Nodes) -> str:
         """Wait at a Suspend node until `argo resume` sets it to Succeeded, or until its duration has passed."""
 
         def resumed() -> bool:
-            found = self.present(made)
-            stored = ((found or {}).get("status") or {}).get("nodes") or {}
-            return found is None or bool((stored.get(nodes.last) or {}).get("phase") == "Succeeded")
+            result = self.present(manifest)
+            stored = ((result or {}).get("status") or {}).get("nodes") or {}
+            return result is None or bool((stored.get(nodes.last) or {}).get("phase") == "Succeeded")
 
-        await self.until(lambda: resumed() or bool(self._shut(made)), step.seconds)
-        strategy = self._shut(made)
+        await self.until(lambda: resumed() or bool(self._shut(manifest)), step.seconds)
+        strategy = self._shut(manifest)
         if strategy and not resumed():
             await self.sleep(_LOOK - 1)
             nodes.end("Failed", f"Stopped with strategy '{strategy}'")
-            await self._stopped(made, strategy, nodes=nodes.data, progress=nodes.progress)
+            await self._stopped(manifest, strategy, nodes=nodes.data, progress=nodes.progress)
             return "over"
         nodes.end("Succeeded")
         return ""
 
-    async def _killed(self, made: Json, template: str, step: Step, nodes: _Nodes, strategy: str) -> str:
+    async def _killed(self, manifest: Json, template: str, step: Step, nodes: _Nodes, strategy: str) -> str:
         """End a step on a shutdown. If the signal is lost, the node's phase is Failed, and then Succeeded once the pod has ended well."""
         await self.sleep(_LOOK)
         nodes.end("Failed", f"workflow shutdown with strategy:  {strategy}")
-        await self._say(made, "Running", nodes=nodes.data, progress=nodes.progress)
+        await self._say(manifest, "Running", nodes=nodes.data, progress=nodes.progress)
         if self.world.kill_lost:
             await self.sleep(step.seconds or _STEP)
             nodes.end("Succeeded", f"workflow shutdown with strategy:  {strategy}")
@@ -242,20 +244,20 @@ class WorkflowController(StandIn):
             await self.sleep(_LOOK + 2)
             nodes.end("Failed", "main: Error (exit code 143)")
         if strategy == "Stop" and template in self.world.exit_handlers:
-            await self._say(made, "Running", nodes=nodes.data, progress=nodes.progress)
+            await self._say(manifest, "Running", nodes=nodes.data, progress=nodes.progress)
             await self.sleep(_LOOK)
         if self.world.kill_lost:
-            await self._say(made, "Succeeded", nodes=nodes.data, progress=nodes.progress)
+            await self._say(manifest, "Succeeded", nodes=nodes.data, progress=nodes.progress)
         else:
-            await self._stopped(made, strategy, nodes=nodes.data, progress=nodes.progress)
+            await self._stopped(manifest, strategy, nodes=nodes.data, progress=nodes.progress)
         return "over"
 
-    async def _expire(self, made: Json) -> None:
+    async def _expire(self, manifest: Json) -> None:
         """Delete a Workflow after its end, according to `ttlStrategy`."""
-        after = (made["spec"].get("ttlStrategy") or {}).get("secondsAfterCompletion")
-        if after is not None and self.present(made) is not None:
+        after = (manifest["spec"].get("ttlStrategy") or {}).get("secondsAfterCompletion")
+        if after is not None and self.present(manifest) is not None:
             await self.sleep(after + 1)
-            await self.delete(made)
+            await self.delete(manifest)
 
 
 def _stored(template: str, step: Step) -> Json:

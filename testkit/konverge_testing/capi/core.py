@@ -92,7 +92,9 @@ def install_core(
     ['cluster', 'machinepool', 'machine']
     """
     kinds = [kind_of(what) for what in infrastructure]
-    infra = {one.kind: kind(one.api_version, one.kind, namespaced=one.namespaced, plural=one.plural) for one in kinds}
+    infra = {
+        item.kind: kind(item.api_version, item.kind, namespaced=item.namespaced, plural=item.plural) for item in kinds
+    }
     clusters = (
         Controller.of(CLUSTER).watches(MACHINE_POOL, to=_cluster_of_member).watches(MACHINE, to=_cluster_of_member)
     )
@@ -113,17 +115,21 @@ def install_core(
 # --- which keys a change concerns --------------------------------------------------------------------------------------------
 
 
-def _kept(made: Controller[Any], infra: dict[str, Kind[Object]]) -> Controller[Any]:
-    owner = made.kind.kind
+def _kept(manifest: Controller[Any], infra: dict[str, Kind[Object]]) -> Controller[Any]:
+    owner = manifest.kind.kind
 
     def owners(changed: Any, _: Caches) -> Iterable[Key]:
         references = changed.metadata.owner_references
-        return [Key("", made.kind, changed.metadata.namespace, one.name) for one in references if one.kind == owner]
+        return [
+            Key("", manifest.kind, changed.metadata.namespace, reference.name)
+            for reference in references
+            if reference.kind == owner
+        ]
 
     for what in infra.values():
-        made = made.watches(what, to=owners)
+        manifest = manifest.watches(what, to=owners)
     # The finalizers of Cluster API have no slash; `finalizer` refuses such names, which the API server warns about.
-    return replace(made, name=owner.lower(), finalizer_name=FINALIZERS[owner])
+    return replace(manifest, name=owner.lower(), finalizer_name=FINALIZERS[owner])
 
 
 def _cluster_of_member(member: Object, _: Caches) -> Iterable[Key]:
@@ -133,24 +139,26 @@ def _cluster_of_member(member: Object, _: Caches) -> Iterable[Key]:
 
 def _members_of(what: Kind[Object]) -> Any:
     def members(cluster: Object, caches: Caches) -> Iterable[Key]:
-        found = caches(what).list(namespace=cluster.namespace)
-        return [Key("", what, one.namespace, one.name) for one in found if one.spec["clusterName"] == cluster.name]
+        results = caches(what).list(namespace=cluster.namespace)
+        return [
+            Key("", what, item.namespace, item.name) for item in results if item.spec["clusterName"] == cluster.name
+        ]
 
     return members
 
 
 def _watched(caches: Caches, what: Kind[Object]) -> Iterable[Object]:
     """Return the members of initialized Clusters: a Node enqueues nothing else."""
-    clusters = {(one.namespace, one.name) for one in caches(CLUSTER).list() if initialized(one.to_dict())}
-    return [one for one in caches(what).list() if (one.namespace, one.spec["clusterName"]) in clusters]
+    clusters = {(item.namespace, item.name) for item in caches(CLUSTER).list() if initialized(item.to_dict())}
+    return [item for item in caches(what).list() if (item.namespace, item.spec["clusterName"]) in clusters]
 
 
 def _pools_of_node(node: Object, caches: Caches) -> Iterable[Key]:
     wanted = node.get("spec", "providerID", default="")
     return [
-        Key("", MACHINE_POOL, one.namespace, one.name)
-        for one in _watched(caches, MACHINE_POOL)
-        if wanted and wanted in one.get("spec", "providerIDList", default=())
+        Key("", MACHINE_POOL, item.namespace, item.name)
+        for item in _watched(caches, MACHINE_POOL)
+        if wanted and wanted in item.get("spec", "providerIDList", default=())
     ]
 
 
@@ -166,9 +174,9 @@ def _comes_or_goes(change: Change) -> bool:
 def _machines_of_node(node: Object, caches: Caches) -> Iterable[Key]:
     wanted = node.get("spec", "providerID", default="")
     return [
-        Key("", MACHINE, one.namespace, one.name)
-        for one in _watched(caches, MACHINE)
-        if wanted and wanted == one.get("spec", "providerID", default="")
+        Key("", MACHINE, item.namespace, item.name)
+        for item in _watched(caches, MACHINE)
+        if wanted and wanted == item.get("spec", "providerID", default="")
     ]
 
 
@@ -184,79 +192,79 @@ class CoreReconciler(ABC):
 
     async def reconcile(self, object_: Object, ctx: Context[Object]) -> Outcome:
         """Read the objects live, and reconcile the object of this key."""
-        found = await self._begin(object_, ctx)
-        return Done() if found is None else await self.keep(*found, ctx)
+        result = await self._begin(object_, ctx)
+        return Done() if result is None else await self.keep(*result, ctx)
 
     async def finalize(self, object_: Object, ctx: Context[Object]) -> Outcome:
         """Continue a deletion; Done removes the finalizer."""
-        found = await self._begin(object_, ctx)
-        if found is None:
+        result = await self._begin(object_, ctx)
+        if result is None:
             return Done() if await self._is_lost(object_, ctx) else RequeueAfter(_MISSING)
-        made = await self._patch(found[0], {"status": {"phase": "Deleting"}}, ctx, "status")
-        return Done() if await self.end(made, ctx) else RequeueAfter(_MISSING)
+        manifest = await self._patch(result[0], {"status": {"phase": "Deleting"}}, ctx, "status")
+        return Done() if await self.end(manifest, ctx) else RequeueAfter(_MISSING)
 
     async def _begin(self, object_: Object, ctx: Context[Object]) -> tuple[Json, Json] | None:
         """Return an object and its Cluster; None if the object is deleted, paused or without Cluster."""
         await asyncio.sleep(self._latency)
         what = ctx.key.kind
         try:
-            made = (await ctx.client.get(what, object_.name, object_.namespace)).to_dict()
+            manifest = (await ctx.client.get(what, object_.name, object_.namespace)).to_dict()
         except NotFound:
             return None
-        made |= {"apiVersion": what.api_version, "kind": what.kind}
-        cluster = made if what == CLUSTER else await self._cluster(made, ctx)
+        manifest |= {"apiVersion": what.api_version, "kind": what.kind}
+        cluster = manifest if what == CLUSTER else await self._cluster(manifest, ctx)
         if cluster is None:
             return None
-        why = paused(made, cluster)
+        why = paused(manifest, cluster)
         state = ("Paused", "True", "Paused", why) if why else ("Paused", "False", "NotPaused", "")
-        made = await self._conditions(made, [state], ctx)
-        return None if why else (made, cluster)
+        manifest = await self._conditions(manifest, [state], ctx)
+        return None if why else (manifest, cluster)
 
     async def _is_lost(self, object_: Object, ctx: Context[Object]) -> bool:
         """Return whether an object that is deleted has no Cluster that could pause it."""
         return ctx.key.kind != CLUSTER and await self._cluster(object_.to_dict(), ctx) is None
 
     @abstractmethod
-    async def keep(self, made: Json, cluster: Json, ctx: Context[Object]) -> Outcome:
+    async def keep(self, manifest: Json, cluster: Json, ctx: Context[Object]) -> Outcome:
         """Reconcile an object that is not under deletion."""
 
-    async def end(self, made: Json, ctx: Context[Object]) -> bool:
+    async def end(self, manifest: Json, ctx: Context[Object]) -> bool:
         """Delete the infrastructure; True once it no longer exists."""
-        what, infra = await self._infra_of(made, ctx)
+        what, infra = await self._infra_of(manifest, ctx)
         if what is None or infra is None:
             return what is not None  # an unknown kind cannot be read: the deletion hangs, as with the real core
         await self._delete_once(infra, ctx)
         return False
 
-    async def _delete_once(self, made: Json, ctx: Context[Object]) -> None:
-        metadata = made["metadata"]
+    async def _delete_once(self, manifest: Json, ctx: Context[Object]) -> None:
+        metadata = manifest["metadata"]
         if not metadata.get("deletionTimestamp"):
-            await ctx.delete(self._kind(made), metadata["name"], metadata.get("namespace", ""), uid=metadata["uid"])
+            await ctx.delete(self._kind(manifest), metadata["name"], metadata.get("namespace", ""), uid=metadata["uid"])
 
     # --- reads ---
 
-    async def _read(self, what: Kind[Object], name: str, made: Json, ctx: Context[Object]) -> Json | None:
+    async def _read(self, what: Kind[Object], name: str, manifest: Json, ctx: Context[Object]) -> Json | None:
         try:
-            found = await ctx.client.get(what, name, made["metadata"]["namespace"])
+            result = await ctx.client.get(what, name, manifest["metadata"]["namespace"])
         except NotFound:
             return None
-        return {**found.to_dict(), "apiVersion": what.api_version, "kind": what.kind}
+        return {**result.to_dict(), "apiVersion": what.api_version, "kind": what.kind}
 
-    async def _cluster(self, made: Json, ctx: Context[Object]) -> Json | None:
+    async def _cluster(self, manifest: Json, ctx: Context[Object]) -> Json | None:
         try:
-            found = await ctx.client.get(CLUSTER, made["spec"]["clusterName"], made["metadata"]["namespace"])
+            result = await ctx.client.get(CLUSTER, manifest["spec"]["clusterName"], manifest["metadata"]["namespace"])
         except NotFound:
             return None
-        return found.to_dict()
+        return result.to_dict()
 
-    async def _infra_of(self, made: Json, ctx: Context[Object]) -> tuple[Kind[Object] | None, Json | None]:
-        spec = made["spec"] if "infrastructureRef" in made["spec"] else made["spec"]["template"]["spec"]
+    async def _infra_of(self, manifest: Json, ctx: Context[Object]) -> tuple[Kind[Object] | None, Json | None]:
+        spec = manifest["spec"] if "infrastructureRef" in manifest["spec"] else manifest["spec"]["template"]["spec"]
         reference = spec["infrastructureRef"]
         what = self._infra.get(reference["kind"])
-        return (None, None) if what is None else (what, await self._read(what, reference["name"], made, ctx))
+        return (None, None) if what is None else (what, await self._read(what, reference["name"], manifest, ctx))
 
     async def _nodes(self, ctx: Context[Object]) -> list[Json]:
-        return [one.to_dict() for one in (await ctx.client.list(NODE)).items]
+        return [item.to_dict() for item in (await ctx.client.list(NODE)).items]
 
     async def _connected(self, cluster: Json, ctx: Context[Object]) -> bool:
         """Return whether the Cluster has a kubeconfig Secret with the label: the core ignores a Secret without it."""
@@ -269,58 +277,60 @@ class CoreReconciler(ABC):
 
     # --- writes ---
 
-    async def _patch(self, made: Json, patch: Json, ctx: Context[Object], subresource: str = "") -> Json:
+    async def _patch(self, manifest: Json, patch: Json, ctx: Context[Object], subresource: str = "") -> Json:
         """Send the changing part of a merge patch, for exactly this version of the object; returns the object."""
-        metadata = made["metadata"]
-        changed = _differences(made, patch)
+        metadata = manifest["metadata"]
+        changed = _differences(manifest, patch)
         if not changed:
-            return made
+            return manifest
         changed.setdefault("metadata", {})["resourceVersion"] = metadata["resourceVersion"]
         stored = await ctx.client.patch(
-            self._kind(made),
+            self._kind(manifest),
             metadata["name"],
             metadata.get("namespace", ""),
             patch=changed,
             style="merge",
             subresource=subresource,
         )
-        return {**stored.to_dict(), "apiVersion": made["apiVersion"], "kind": made["kind"]}
+        return {**stored.to_dict(), "apiVersion": manifest["apiVersion"], "kind": manifest["kind"]}
 
-    def _kind(self, made: Json) -> Kind[Object]:
-        return OWNERS.get(made["kind"]) or self._infra.get(made["kind"]) or NODE
+    def _kind(self, manifest: Json) -> Kind[Object]:
+        return OWNERS.get(manifest["kind"]) or self._infra.get(manifest["kind"]) or NODE
 
-    async def _conditions(self, made: Json, states: Iterable[tuple[str, str, str, str]], ctx: Context[Object]) -> Json:
-        found = {one["type"]: one for one in (made.get("status") or {}).get("conditions") or ()}
+    async def _conditions(
+        self, manifest: Json, states: Iterable[tuple[str, str, str, str]], ctx: Context[Object]
+    ) -> Json:
+        result = {item["type"]: item for item in (manifest.get("status") or {}).get("conditions") or ()}
         for type_, status, reason, message in states:
-            before = condition(made, type_)
+            before = condition(manifest, type_)
             moved = before.get("lastTransitionTime") if before.get("status") == status else rfc3339(ctx.now())
-            found[type_] = {
+            result[type_] = {
                 "type": type_,
                 "status": status,
                 "reason": reason,
                 "message": message,
-                "observedGeneration": made["metadata"]["generation"],
+                "observedGeneration": manifest["metadata"]["generation"],
                 "lastTransitionTime": moved,
             }
-        return await self._patch(made, {"status": {"conditions": list(found.values())}}, ctx, "status")
+        return await self._patch(manifest, {"status": {"conditions": list(result.values())}}, ctx, "status")
 
-    async def _belong(self, made: Json, ctx: Context[Object]) -> Json:
+    async def _belong(self, manifest: Json, ctx: Context[Object]) -> Json:
         """Set the Cluster as a plain owner of its member."""
-        cluster = await self._cluster(made, ctx)
-        references = made["metadata"].get("ownerReferences") or []
-        if cluster is None or any(one["uid"] == cluster["metadata"]["uid"] for one in references):
-            return made
+        cluster = await self._cluster(manifest, ctx)
+        references = manifest["metadata"].get("ownerReferences") or []
+        if cluster is None or any(reference["uid"] == cluster["metadata"]["uid"] for reference in references):
+            return manifest
         mine = {
             "apiVersion": CLUSTER.api_version,
             "kind": "Cluster",
             "name": cluster["metadata"]["name"],
             "uid": cluster["metadata"]["uid"],
         }
-        return await self._patch(made, {"metadata": {"ownerReferences": [*references, mine]}}, ctx)
+        return await self._patch(manifest, {"metadata": {"ownerReferences": [*references, mine]}}, ctx)
 
-    async def _adopt(self, infra: Json, made: Json, cluster: str, ctx: Context[Object]) -> bool:
+    async def _adopt(self, infra: Json, manifest: Json, cluster: str, ctx: Context[Object]) -> bool:
         """Become the controller of the infrastructure; False if another object is."""
-        patch = adoption(infra, made, cluster)
+        patch = adoption(infra, manifest, cluster)
         if patch:
             await self._patch(infra, patch, ctx)
         return patch is not None
@@ -332,70 +342,70 @@ class CoreReconciler(ABC):
 class ClusterCore(CoreReconciler):
     """Reconciles Clusters."""
 
-    async def keep(self, made: Json, cluster: Json, ctx: Context[Object]) -> Outcome:
+    async def keep(self, manifest: Json, cluster: Json, ctx: Context[Object]) -> Outcome:
         """Adopt the infrastructure and show its state."""
-        what, infra = await self._infra_of(made, ctx)
+        what, infra = await self._infra_of(manifest, ctx)
         if what is None:
             return Done()
-        if infra is not None and not await self._adopt(infra, made, made["metadata"]["name"], ctx):
+        if infra is not None and not await self._adopt(infra, manifest, manifest["metadata"]["name"], ctx):
             return Done()
-        plane = await self._control_plane(made, ctx)
-        if plane is not None and not await self._adopt(plane, made, made["metadata"]["name"], ctx):
+        plane = await self._control_plane(manifest, ctx)
+        if plane is not None and not await self._adopt(plane, manifest, manifest["metadata"]["name"], ctx):
             return Done()
         connected = await self._connected(cluster, ctx)
-        spec, status, conditions = cluster_changes(made, infra, plane, connected=connected)
-        made = await self._patch(made, {"spec": spec}, ctx)
-        made = await self._patch(made, {"status": status}, ctx, "status")
-        await self._conditions(made, conditions, ctx)
+        spec, status, conditions = cluster_changes(manifest, infra, plane, connected=connected)
+        manifest = await self._patch(manifest, {"spec": spec}, ctx)
+        manifest = await self._patch(manifest, {"status": status}, ctx, "status")
+        await self._conditions(manifest, conditions, ctx)
         if infra is None:
             return RequeueAfter(_MISSING)
         return Done() if connected else RequeueAfter(_PROBE)
 
-    async def _control_plane(self, made: Json, ctx: Context[Object]) -> Json | None:
-        reference = made["spec"].get("controlPlaneRef") or {}
+    async def _control_plane(self, manifest: Json, ctx: Context[Object]) -> Json | None:
+        reference = manifest["spec"].get("controlPlaneRef") or {}
         what = self._infra.get(reference.get("kind", ""))
-        return None if what is None else await self._read(what, reference["name"], made, ctx)
+        return None if what is None else await self._read(what, reference["name"], manifest, ctx)
 
-    async def end(self, made: Json, ctx: Context[Object]) -> bool:
+    async def end(self, manifest: Json, ctx: Context[Object]) -> bool:
         """Delete the members, then the control plane, then the infrastructure, then the Cluster."""
         left = False
         for what in (MACHINE_POOL, MACHINE):
-            for one in (await ctx.client.list(what, made["metadata"]["namespace"])).items:
-                if one.spec["clusterName"] != made["metadata"]["name"]:
+            for item in (await ctx.client.list(what, manifest["metadata"]["namespace"])).items:
+                if item.spec["clusterName"] != manifest["metadata"]["name"]:
                     continue
                 left = True
-                if not one.metadata.deleting:
-                    await ctx.delete(what, one.name, one.namespace, uid=one.metadata.uid)
+                if not item.metadata.deleting:
+                    await ctx.delete(what, item.name, item.namespace, uid=item.metadata.uid)
         if left:
             return False
-        plane = await self._control_plane(made, ctx)
+        plane = await self._control_plane(manifest, ctx)
         if plane is not None:
             await self._delete_once(plane, ctx)
             return False
-        return await super().end(made, ctx)
+        return await super().end(manifest, ctx)
 
 
 class MachinePoolCore(CoreReconciler):
     """Reconciles MachinePools, and deletes a Node whose id leaves its pool. The Nodes of a deleted MachinePool stay."""
 
-    async def keep(self, made: Json, cluster: Json, ctx: Context[Object]) -> Outcome:
+    async def keep(self, manifest: Json, cluster: Json, ctx: Context[Object]) -> Outcome:
         """Adopt the infrastructure, take its ids and replicas over, and pair Nodes."""
-        made = await self._belong(made, ctx)
-        what, infra = await self._infra_of(made, ctx)
+        manifest = await self._belong(manifest, ctx)
+        what, infra = await self._infra_of(manifest, ctx)
         if what is None:  # no condition reports it
-            await self._patch(made, {"status": {"phase": "Provisioning"}}, ctx, "status")
+            await self._patch(manifest, {"status": {"phase": "Provisioning"}}, ctx, "status")
             return Done()
-        if infra is not None and not await self._adopt(infra, made, cluster["metadata"]["name"], ctx):
-            await self._patch(made, {"status": {"phase": "Provisioning"}}, ctx, "status")
+        if infra is not None and not await self._adopt(infra, manifest, cluster["metadata"]["name"], ctx):
+            await self._patch(manifest, {"status": {"phase": "Provisioning"}}, ctx, "status")
             return RequeueAfter(_POOL_MISSING)
         connected = await self._connected(cluster, ctx)
         nodes = await self._nodes(ctx)
-        spec, status, short = pool_changes(made, infra, nodes, connected=connected)
-        ids = spec.get("providerIDList", made["spec"].get("providerIDList") or [])
-        gone = retired(made, ids, nodes) if connected else []
+        spec, status, short = pool_changes(manifest, infra, nodes, connected=connected)
+        ids = spec.get("providerIDList", manifest["spec"].get("providerIDList") or [])
+        gone = retired(manifest, ids, nodes) if connected else []
         for node in gone:
             await ctx.delete(NODE, node["metadata"]["name"], uid=node["metadata"]["uid"])
-        metadata = made["metadata"]
+        metadata = manifest["metadata"]
         for node in pairs(ids, nodes) if connected else ():
             annotations = {
                 "cluster.x-k8s.io/cluster-name": cluster["metadata"]["name"],
@@ -404,8 +414,8 @@ class MachinePoolCore(CoreReconciler):
                 "cluster.x-k8s.io/owner-name": metadata["name"],
             }
             await self._annotate(node, annotations, ctx)
-        made = await self._patch(made, {"spec": spec}, ctx)
-        await self._patch(made, {"status": status}, ctx, "status")
+        manifest = await self._patch(manifest, {"spec": spec}, ctx)
+        await self._patch(manifest, {"status": status}, ctx, "status")
         if infra is None:
             return RequeueAfter(_POOL_MISSING)
         if not connected:
@@ -419,21 +429,21 @@ class MachineCore(CoreReconciler):
     Pods are not evicted.
     """
 
-    async def keep(self, made: Json, cluster: Json, ctx: Context[Object]) -> Outcome:
+    async def keep(self, manifest: Json, cluster: Json, ctx: Context[Object]) -> Outcome:
         """Adopt the infrastructure, take its id and addresses over, and find the Node."""
-        made = await self._belong(made, ctx)
-        what, infra = await self._infra_of(made, ctx)
+        manifest = await self._belong(manifest, ctx)
+        what, infra = await self._infra_of(manifest, ctx)
         if what is None:
-            made = await self._patch(made, {"status": {"phase": "Pending"}}, ctx, "status")
+            manifest = await self._patch(manifest, {"status": {"phase": "Pending"}}, ctx, "status")
             unknown = ("InfrastructureReady", "Unknown", "InternalError", "Please check controller logs for errors")
-            await self._conditions(made, [unknown], ctx)
+            await self._conditions(manifest, [unknown], ctx)
             return Done()
-        if infra is not None and not await self._adopt(infra, made, cluster["metadata"]["name"], ctx):
+        if infra is not None and not await self._adopt(infra, manifest, cluster["metadata"]["name"], ctx):
             return Done()
         connected = await self._connected(cluster, ctx)
         nodes = await self._nodes(ctx)
-        spec, status, conditions, node = machine_changes(made, infra, nodes, connected=connected)
-        metadata = made["metadata"]
+        spec, status, conditions, node = machine_changes(manifest, infra, nodes, connected=connected)
+        metadata = manifest["metadata"]
         if node is not None:
             annotations = {
                 "cluster.x-k8s.io/cluster-name": cluster["metadata"]["name"],
@@ -441,40 +451,40 @@ class MachineCore(CoreReconciler):
                 "cluster.x-k8s.io/machine": metadata["name"],
             }
             await self._annotate(node, annotations, ctx)
-        made = await self._patch(made, {"spec": spec}, ctx)
-        made = await self._patch(made, {"status": status}, ctx, "status")
-        await self._conditions(made, conditions, ctx)
+        manifest = await self._patch(manifest, {"spec": spec}, ctx)
+        manifest = await self._patch(manifest, {"status": status}, ctx, "status")
+        await self._conditions(manifest, conditions, ctx)
         if infra is None:
             return RequeueAfter(_MISSING)
         return Done() if connected else RequeueAfter(_PROBE)
 
-    async def end(self, made: Json, ctx: Context[Object]) -> bool:
+    async def end(self, manifest: Json, ctx: Context[Object]) -> bool:
         """Cordon the Node, delete the infrastructure, then the Node."""
-        cluster = await self._cluster(made, ctx)
+        cluster = await self._cluster(manifest, ctx)
         if cluster is None or not cluster["spec"].get("controlPlaneRef") or not await self._connected(cluster, ctx):
-            return await super().end(made, ctx)
-        name = ((made.get("status") or {}).get("nodeRef") or {}).get("name")
-        node = next((one for one in await self._nodes(ctx) if one["metadata"]["name"] == name), None)
+            return await super().end(manifest, ctx)
+        name = ((manifest.get("status") or {}).get("nodeRef") or {}).get("name")
+        node = next((item for item in await self._nodes(ctx) if item["metadata"]["name"] == name), None)
         if node is not None:
             node = await self._patch(
                 {"apiVersion": "v1", "kind": "Node", **node}, {"spec": {"unschedulable": True}}, ctx
             )
-        if not await super().end(made, ctx):
+        if not await super().end(manifest, ctx):
             return False
         if node is not None:
             await self._delete_once(node, ctx)
         return True
 
 
-def _differences(made: Json, patch: Json) -> Json:
+def _differences(manifest: Json, patch: Json) -> Json:
     """Return the part of a merge patch that would change an object."""
-    found: Json = {}
+    result: Json = {}
     for name, wanted in patch.items():
-        present = made.get(name)
+        present = manifest.get(name)
         if isinstance(wanted, dict) and isinstance(present, dict):
             deeper = _differences(present, wanted)
             if deeper:
-                found[name] = deeper
+                result[name] = deeper
         elif wanted != present and not (wanted in ({}, None) and present is None):
-            found[name] = wanted
-    return found
+            result[name] = wanted
+    return result

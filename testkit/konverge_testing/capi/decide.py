@@ -27,10 +27,10 @@ __all__ = [
 Json: TypeAlias = dict[str, Any]
 
 
-def condition(made: Mapping[str, Any], type_: str) -> Json:
+def condition(manifest: Mapping[str, Any], type_: str) -> Json:
     """Return a condition of an object; an empty one if it has none."""
-    found = (made.get("status") or {}).get("conditions") or ()
-    return next((one for one in found if one["type"] == type_), {})
+    conditions = (manifest.get("status") or {}).get("conditions") or ()
+    return next((item for item in conditions if item["type"] == type_), {})
 
 
 def initialized(cluster: Mapping[str, Any]) -> bool:
@@ -38,12 +38,14 @@ def initialized(cluster: Mapping[str, Any]) -> bool:
     return bool(condition(cluster, INITIALIZED).get("status") == "True")
 
 
-def paused(made: Mapping[str, Any], cluster: Mapping[str, Any]) -> str:
+def paused(manifest: Mapping[str, Any], cluster: Mapping[str, Any]) -> str:
     """Return why an object is paused, "" if it is not."""
     if cluster["spec"].get("paused"):
         return "Cluster spec.paused is set to true"
     return (
-        f"{made['kind']} has the {PAUSED} annotation" if PAUSED in (made["metadata"].get("annotations") or {}) else ""
+        f"{manifest['kind']} has the {PAUSED} annotation"
+        if PAUSED in (manifest["metadata"].get("annotations") or {})
+        else ""
     )
 
 
@@ -58,10 +60,14 @@ def adoption(infra: Mapping[str, Any], owner: Mapping[str, Any], cluster: str) -
         "blockOwnerDeletion": True,
     }
     metadata = infra["metadata"]
-    others = [one for one in metadata.get("ownerReferences") or () if one["uid"] != mine["uid"]]
+    others = [
+        owner_reference
+        for owner_reference in metadata.get("ownerReferences") or ()
+        if owner_reference["uid"] != mine["uid"]
+    ]
     # A recreated owner replaces the reference to its predecessor of the same name.
-    others = [one for one in others if (one["kind"], one["name"]) != (mine["kind"], mine["name"])]
-    if any(one.get("controller") for one in others):
+    others = [other for other in others if (other["kind"], other["name"]) != (mine["kind"], mine["name"])]
+    if any(other.get("controller") for other in others):
         return None
     wanted = [*others, mine]
     labelled = (metadata.get("labels") or {}).get(CLUSTER_LABEL) == cluster
@@ -135,8 +141,8 @@ def cluster_changes(
 
 def pairs(ids: Iterable[str], nodes: Iterable[Json]) -> list[Json]:
     """Return the Nodes whose provider id is exactly one of these, in the order of the ids."""
-    found = {node.get("spec", {}).get("providerID"): node for node in nodes}
-    return [found[one] for one in ids if one in found]
+    result = {node.get("spec", {}).get("providerID"): node for node in nodes}
+    return [result[item] for item in ids if item in result]
 
 
 def retired(pool: Json, ids: Iterable[str], nodes: Iterable[Json]) -> list[Json]:
@@ -145,7 +151,7 @@ def retired(pool: Json, ids: Iterable[str], nodes: Iterable[Json]) -> list[Json]
     An empty list retires none while the MachinePool wants replicas.
     """
     kept = set(ids)
-    before = {one["name"] for one in (pool.get("status") or {}).get("nodeRefs") or ()}
+    before = {node_ref["name"] for node_ref in (pool.get("status") or {}).get("nodeRefs") or ()}
     if not kept and pool["spec"].get("replicas", 0):
         return []
     return [
@@ -172,7 +178,7 @@ def pool_changes(pool: Json, infra: Json | None, nodes: list[Json], *, connected
     )
     status["initialization"] = {"bootstrapDataSecretCreated": True, "infrastructureProvisioned": provisioned}
     ids = list(pool["spec"].get("providerIDList") or ())
-    count, refs = before.get("replicas", 0), [one["name"] for one in before.get("nodeRefs") or ()]
+    count, refs = before.get("replicas", 0), [node_ref["name"] for node_ref in before.get("nodeRefs") or ()]
     ready = sum(_ready(node) for node in nodes if node["metadata"]["name"] in refs)
     if connected and provisioned and infra is not None:
         listed = list(infra["spec"].get("providerIDList") or ())
@@ -225,8 +231,8 @@ def machine_changes(
         if shown.get("addresses"):
             status["addresses"] = shown["addresses"]
         done = True
-    found = pairs([provider_id or machine["spec"].get("providerID") or ""], nodes) if connected and done else []
-    node = found[0] if found else None
+    result = pairs([provider_id or machine["spec"].get("providerID") or ""], nodes) if connected and done else []
+    node = result[0] if result else None
     if node is not None:
         status["nodeRef"] = {"name": node["metadata"]["name"]}
     if machine["metadata"].get("deletionTimestamp"):

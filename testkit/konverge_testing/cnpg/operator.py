@@ -53,36 +53,36 @@ class CnpgOperator(StandIn):
         super().__init__(config, namespace=namespace, pace=pace, random=random)
         self.world = CnpgWorld() if world is None else world
 
-    def story(self, made: Json) -> Coroutine[Any, Any, None] | None:
+    def story(self, manifest: Json) -> Coroutine[Any, Any, None] | None:
         """Return the story of a Cluster."""
-        return self._bootstrap(made)
+        return self._bootstrap(manifest)
 
-    async def _bootstrap(self, made: Json) -> None:
-        name = made["metadata"]["name"]
-        if makes_secret := "secret" not in ((made.get("spec") or {}).get("bootstrap") or {}).get("initdb", {}):
+    async def _bootstrap(self, manifest: Json) -> None:
+        name = manifest["metadata"]["name"]
+        if makes_secret := "secret" not in ((manifest.get("spec") or {}).get("bootstrap") or {}).get("initdb", {}):
             await self.sleep(0.25)
-            await self._make_secret(made)
-        await self._report(made, Initialized=("False", "BootstrapPending"))
+            await self._make_secret(manifest)
+        await self._report(manifest, Initialized=("False", "BootstrapPending"))
         await self.sleep(0.2)
-        await self._report(made, ConsistentSystemID=("False", "NotFound"))
+        await self._report(manifest, ConsistentSystemID=("False", "NotFound"))
         await self.sleep(0.7)
         phase = {"phase": "Setting up primary", "phaseReason": f"Creating primary instance {name}-1"}
-        await self._report(made, phase, Ready=("False", "ClusterIsNotReady"))
+        await self._report(manifest, phase, Ready=("False", "ClusterIsNotReady"))
         await self.sleep(0.4)
         # The real operator writes this too, long before a pod runs.
-        await self._report(made, {"instances": 1}, Initialized=("True", "BootstrapCompleted"))
-        if await self._ends_here(made, name):
+        await self._report(manifest, {"instances": 1}, Initialized=("True", "BootstrapCompleted"))
+        if await self._ends_here(manifest, name):
             return
         await self.sleep(self.world.seconds)
         waiting = {
             "phase": "Waiting for the instances to become active",
             "phaseReason": "Some instances are not yet active. Please wait.",
         }
-        await self._report(made, waiting)
+        await self._report(manifest, waiting)
         await self.sleep(3)
         if makes_secret:  # again: garbage collection may have removed a former Cluster's Secret of this name
-            await self._make_secret(made)
-        members = (made.get("spec") or {}).get("instances", 1)
+            await self._make_secret(manifest)
+        members = (manifest.get("spec") or {}).get("instances", 1)
         done = {
             "phase": _HEALTHY,
             "phaseReason": "",
@@ -90,27 +90,27 @@ class CnpgOperator(StandIn):
             "readyInstances": members,
             "currentPrimary": f"{name}-1",
         }
-        await self._report(made, done, Ready=("True", "ClusterIsReady"))
+        await self._report(manifest, done, Ready=("True", "ClusterIsReady"))
 
-    async def _make_secret(self, made: Json) -> None:
-        if await self.read(made) is not None:  # else a deleted Cluster's Secret would block its successor's name
-            await self.create(_application_secret(made))
+    async def _make_secret(self, manifest: Json) -> None:
+        if await self.read(manifest) is not None:  # else a deleted Cluster's Secret would block its successor's name
+            await self.create(_application_secret(manifest))
 
-    async def _ends_here(self, made: Json, name: str) -> bool:
+    async def _ends_here(self, manifest: Json, name: str) -> bool:
         while self.world.stuck & {name, "*"}:
             await self.sleep(5)
-            if await self.read(made) is None:
+            if await self.read(manifest) is None:
                 return True
         if name in self.world.failing:
-            await self._report(made, {"phase": self.world.failing[name], "phaseReason": ""})
+            await self._report(manifest, {"phase": self.world.failing[name], "phaseReason": ""})
             return True
         return False
 
-    async def _report(self, made: Json, status: Json | None = None, **conditions: tuple[str, str]) -> None:
+    async def _report(self, manifest: Json, status: Json | None = None, **conditions: tuple[str, str]) -> None:
         def edit(newest: Json) -> None:
-            found = newest.setdefault("status", {})
-            found.update(status or {})
-            present = {entry["type"]: entry for entry in found.get("conditions", [])}
+            result = newest.setdefault("status", {})
+            result.update(status or {})
+            present = {entry["type"]: entry for entry in result.get("conditions", [])}
             for type_, (truth, reason) in conditions.items():
                 present[type_] = {
                     "type": type_,
@@ -119,14 +119,14 @@ class CnpgOperator(StandIn):
                     "message": "",
                     "lastTransitionTime": self.now(),
                 }
-            found["conditions"] = list(present.values())
+            result["conditions"] = list(present.values())
 
-        await self.write(made, edit, "status")
+        await self.write(manifest, edit, "status")
 
 
-def _application_secret(made: Json) -> Json:
-    metadata = made["metadata"]
-    name, initdb = metadata["name"], ((made.get("spec") or {}).get("bootstrap") or {}).get("initdb", {})
+def _application_secret(manifest: Json) -> Json:
+    metadata = manifest["metadata"]
+    name, initdb = metadata["name"], ((manifest.get("spec") or {}).get("bootstrap") or {}).get("initdb", {})
     user, database = initdb.get("owner", "app"), initdb.get("database", "app")
     data = {
         "username": user,

@@ -264,7 +264,7 @@ async def _apply_samples(admin: Client, plane: str) -> None:
 
 
 async def _rows(admin: Client) -> list[Row]:
-    found: list[Row] = []
+    rows: list[Row] = []
     for what, namespace, row in (
         (_INSTANCE, NAMESPACE, row_of),
         (_OPERATION, NAMESPACE, operation_row),
@@ -273,8 +273,8 @@ async def _rows(admin: Client) -> list[Row]:
         (_NEXTCLOUD, NAMESPACE, nextcloud_row),
     ):
         listing = await admin.list(what, namespace) if namespace else await admin.list(what)
-        found += map(row, listing.items)
-    return sorted(found, key=_order)
+        rows += map(row, listing.items)
+    return sorted(rows, key=_order)
 
 
 def _order(row: Row) -> tuple[int, int, str]:

@@ -36,10 +36,10 @@ class Kubelet(StandIn):
     NAME: ClassVar[str] = "kubelet"
     KINDS: ClassVar[Mapping[str, Kind[Object]]] = {"Pod": kind("v1", "Pod", namespaced=True, plural="pods")}
 
-    async def story(self, made: Json) -> None:
+    async def story(self, manifest: Json) -> None:
         """Play a pod."""
         await self.sleep(_RUNS)
-        await self.write(made, lambda pod: pod["status"].update(phase="Succeeded"), "status")
+        await self.write(manifest, lambda pod: pod["status"].update(phase="Succeeded"), "status")
 
 
 class JobController(StandIn):
@@ -48,11 +48,11 @@ class JobController(StandIn):
     NAME: ClassVar[str] = "job-controller"
     KINDS: ClassVar[Mapping[str, Kind[Object]]] = {"Job": kind("batch/v1", "Job", namespaced=True, plural="jobs")}
 
-    async def story(self, made: Json) -> None:
+    async def story(self, manifest: Json) -> None:
         """Play a Job."""
         started = self.now()
         running = {"startTime": started, "active": 1, "ready": 1, "terminating": 0, "uncountedTerminatedPods": {}}
-        await self.write(made, lambda job: job.update(status=running), "status")
+        await self.write(manifest, lambda job: job.update(status=running), "status")
         await self.sleep(_RUNS)
         now = self.now()
         ends = [
@@ -60,7 +60,7 @@ class JobController(StandIn):
             for type_ in ("SuccessCriteriaMet", "Complete")
         ]
         done = {**running, "active": 0, "ready": 0, "succeeded": 1, "completionTime": now, "conditions": ends}
-        await self.write(made, lambda job: job.update(status=done), "status")
+        await self.write(manifest, lambda job: job.update(status=done), "status")
 
 
 @asynccontextmanager
@@ -70,13 +70,13 @@ async def engines(config: ClientConfig, token: str, *, runs_jobs: bool) -> Async
     `runs_jobs`: the API server has a Job controller, so that only a kubelet is missing.
     """
     async with AsyncExitStack() as stack:
-        for one in (
+        for item in (
             VeleroServer(config, namespace=_VELERO, pace=_PACE),
             WorkflowController(config, namespace=NAMESPACE, pace=_PACE),
             VolSyncController(config, namespace=NAMESPACE, pace=_PACE),
             Kubelet(config, namespace=NAMESPACE) if runs_jobs else JobController(config, namespace=NAMESPACE),
         ):
-            await stack.enter_async_context(one)
+            await stack.enter_async_context(item)
         plane = AgentServer(NAMESPACE, tokens=(token,))
         plane.submit("intent", pull_job())
         yield await stack.enter_async_context(serving(plane))

@@ -186,17 +186,17 @@ class _Story:
 
     async def _drain(self, table: Table) -> None:
         shard = self._world.shards[SHARDS[0]]
-        one = self._running(SHARDS[0])[0]
-        node = _node_name(one)
+        item = self._running(SHARDS[0])[0]
+        node = _node_name(item)
         click.echo(f"==> the server of {SHARDS[0]} replaces the instance of {node}, on which pod web runs")
         container = {"name": "main", "image": "busybox"}
         spec = {"nodeName": node, "terminationGracePeriodSeconds": 0, "containers": [container]}
         await self._admin.create(_POD.new("web", HOME, spec=spec))
-        shard.state.fleet.replace(one.id, "instance-expiry")
+        shard.state.fleet.replace(item.id, "instance-expiry")
 
         async def replaced() -> bool:
             pods = {pod.name for pod in (await self._admin.list(_POD, HOME)).items}
-            nodes = {found.name for found in (await self._admin.list(_NODE)).items}
+            nodes = {item.name for item in (await self._admin.list(_NODE)).items}
             full = await self._shows(dict(zip(SHARDS, (3, 2, 2), strict=True)))
             return full and "web" not in pods and node not in nodes
 
@@ -207,16 +207,16 @@ class _Story:
     def _running(self, shard: str) -> list[Instance]:
         from konverge_testing.nstance.instances import RUNNING
 
-        found = self._world.shards[shard].state.fleet.counting(self._world.tenant, POOL)
-        return [one for one in found if one.status == RUNNING]
+        result = self._world.shards[shard].state.fleet.counting(self._world.tenant, POOL)
+        return [item for item in result if item.status == RUNNING]
 
     async def _shows(self, sizes: Mapping[str, int]) -> bool:
         """Return whether the pool is Ready, and has so many instances on each shard, each with a Node."""
         pool = await self._admin.get(NstanceMachinePool, POOL, HOME)
         ready, total = pool.find_condition("Ready"), sum(sizes.values())
-        found = {name: len(self._running(name)) for name in sizes}
+        result = {name: len(self._running(name)) for name in sizes}
         return (
-            found == sizes
+            result == sizes
             and ready is not None
             and ready.is_true
             and (pool.status.replicas, pool.status.nodes, len(pool.spec.provider_id_list)) == (total,) * 3
@@ -232,18 +232,18 @@ class _Story:
     async def _look(self, table: Table) -> None:
         present = {node.name for node in (await self._admin.list(_NODE)).items}
         for shard in SHARDS:
-            for one in self._running(shard):
-                if _node_name(one) not in present:
-                    provider_id = f"aws:///{shard}/{one.provider_id}"
-                    await self._admin.create(_NODE.new(_node_name(one), spec={"providerID": provider_id}))
+            for item in self._running(shard):
+                if _node_name(item) not in present:
+                    provider_id = f"aws:///{shard}/{item.provider_id}"
+                    await self._admin.create(_NODE.new(_node_name(item), spec={"providerID": provider_id}))
         table.show(await self._rows())
 
     async def _rows(self) -> list[Row]:
         groups = (await self._admin.list(NstanceShardGroup, HOME)).items
         pools = (await self._admin.list(NstanceMachinePool, HOME)).items
-        owners = {one.name: one for one in (await self._admin.list(_MACHINE_POOL, HOME)).items}
+        owners = {item.name: item for item in (await self._admin.list(_MACHINE_POOL, HOME)).items}
         return [machines_row(pool, owners.get(pool.name), groups) for pool in pools]
 
 
-def _node_name(one: Instance) -> str:
-    return f"node-{one.provider_id[-6:]}"
+def _node_name(instance: Instance) -> str:
+    return f"node-{instance.provider_id[-6:]}"

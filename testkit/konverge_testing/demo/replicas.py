@@ -83,19 +83,19 @@ async def _play(stage: Stage, admin: Client, count: int, timeout: float, *, stay
         click.echo(f"==> {count} replicas share {CLAIMS} WorkspaceClaims\n")
         for number in range(CLAIMS):
             await admin.create(WorkspaceClaim.new(f"claim-{number:02}"))
-        names = [one.name for one in replicas]
+        names = [replica.name for replica in replicas]
         with Table() as table:
             if not await _shared(admin, table, names, timeout):
                 return _give_up(stage, names)
             for act, left in (("killed", names[1:]), ("stopped", names[2:])):
                 if not left:
                     break
-                one, began = replicas[count - len(left) - 1], loop.time()
-                click.echo(f"==> {one.name} is {act}")
+                item, began = replicas[count - len(left) - 1], loop.time()
+                click.echo(f"==> {item.name} is {act}")
                 if act == "killed":
-                    one.wire.cut()
+                    item.wire.cut()
                 else:
-                    await one.manager.stop()
+                    await item.manager.stop()
                 if not await _shared(admin, table, left, timeout):
                     return _give_up(stage, left)
                 click.echo(f"    after {loop.time() - began:.1f} s its claims belong to {' and '.join(left)}")
@@ -147,8 +147,8 @@ async def _start(stage: Stage, stack: AsyncExitStack, name: str, memory: MemoryW
 
 
 async def _rows(admin: Client) -> list[Row]:
-    found = await admin.list(_CLAIM)
-    return [workspace_row(one, replica_of(one.metadata.annotation(_STAMP))) for one in found]
+    results = await admin.list(_CLAIM)
+    return [workspace_row(item, replica_of(item.metadata.annotation(_STAMP))) for item in results]
 
 
 async def _shared(admin: Client, table: Table, names: Sequence[str], timeout: float) -> bool:

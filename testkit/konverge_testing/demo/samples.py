@@ -159,10 +159,10 @@ def hint(kubectl: str) -> str:
 
 def samples() -> list[dict[str, Any]]:
     """Return the objects, in the order of their apply."""
-    found = [document for document in yaml.safe_load_all(_SAMPLES) if document]
-    for document in found:
+    results = [document for document in yaml.safe_load_all(_SAMPLES) if document]
+    for document in results:
         document["metadata"]["namespace"] = NAMESPACE
-    return found
+    return results
 
 
 @cache
@@ -177,17 +177,17 @@ def operation_samples() -> list[dict[str, Any]]:
 
 def cluster_samples(endpoint: str = "") -> list[dict[str, Any]]:
     """Return the Cluster and the Secret with its registration token, with another endpoint if one is given."""
-    found = [document for document in yaml.safe_load_all(_text("cluster.yaml")) if document]
-    for document in found:
+    results = [document for document in yaml.safe_load_all(_text("cluster.yaml")) if document]
+    for document in results:
         if endpoint and document["kind"] == "Cluster":
             document["spec"]["controlPlaneEndpoint"] = endpoint
-    return found
+    return results
 
 
 def pool_samples(*, claims: bool) -> list[dict[str, Any]]:
     """Return the pool with its profile, or the Nextclouds that claim from the full pool."""
-    found = [document for document in yaml.safe_load_all(_text("pools.yaml")) if document]
-    return [document for document in found if (document["kind"] == "Nextcloud") == claims]
+    results = [document for document in yaml.safe_load_all(_text("pools.yaml")) if document]
+    return [document for document in results if (document["kind"] == "Nextcloud") == claims]
 
 
 def registration_token() -> str:

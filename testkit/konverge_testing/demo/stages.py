@@ -77,13 +77,13 @@ async def real() -> AsyncIterator[Stage]:
         async def act_as(name: str, groups: tuple[str, ...]) -> ClientConfig:
             return await ClientConfig.from_kubeconfig(plane.user_kubeconfig(name, groups))
 
-        found = plane.binaries.kubectl
+        result = plane.binaries.kubectl
         yield Stage(
             directory=plane.directory,
             kubeconfig=plane.kubeconfig,
             config=await ClientConfig.from_kubeconfig(plane.kubeconfig),
             act_as=act_as,
-            kubectl=str(found) if found else _kubectl(),
+            kubectl=str(result) if result else _kubectl(),
             runs_jobs=True,
         )
 

@@ -114,15 +114,15 @@ def operation_row(operation: Object) -> Row:
     phase = str(operation.get("status", "phase", default=""))
     blocked = operation.find_condition("Blocked")
     waits = phase == "Pending" and blocked is not None and blocked.is_true
-    said = blocked if waits else operation.find_condition("Accepted" if phase == "Pending" else phase)
+    message = blocked if waits else operation.find_condition("Accepted" if phase == "Pending" else phase)
     return Row(
         name=operation.name,
         mode=str(operation.get("spec", "type", default="")),
         chart=str(operation.get("spec", "engine", default="")),
         values=str(operation.get("spec", "targetRef", "name", default="")),
         ready=phase,
-        reason=said.reason if said else "",
-        message=said.message if said else "",
+        reason=message.reason if message else "",
+        message=message.message if message else "",
         section=OPERATIONS,
     )
 
@@ -131,15 +131,15 @@ def cluster_row(cluster: Object) -> Row:
     """Return the row of a Cluster: its phase, and its connection."""
     connected, authenticated = cluster.find_condition("Connected"), cluster.find_condition("Authenticated")
     refused = authenticated is not None and authenticated.status == "False"
-    said = authenticated if refused else connected
+    message = authenticated if refused else connected
     return Row(
         name=cluster.name,
         mode="pull",
         chart=str(cluster.get("spec", "controlPlaneEndpoint", default="")),
         values="",
         ready=str(cluster.get("status", "phase", default="")),
-        reason=said.reason if said else "",
-        message=said.message if said else "",
+        reason=message.reason if message else "",
+        message=message.message if message else "",
         section=CLUSTERS,
     )
 
@@ -161,30 +161,30 @@ def pool_row(pool: Object) -> Row:
 
 def nextcloud_row(nextcloud: Object) -> Row:
     """Return the row of a Nextcloud: its instance, or why it has none."""
-    said = nextcloud.find_condition("InstanceAssigned")
+    condition = nextcloud.find_condition("InstanceAssigned")
     return Row(
         name=nextcloud.name,
         mode=str(nextcloud.get("status", "pool", default="") or ""),
         chart=str(nextcloud.get("status", "instanceRef", "name", default="") or ""),
         values=str(nextcloud.get("status", "url", default="") or ""),
-        ready=said.status if said else "",
-        reason=said.reason if said else "",
-        message=said.message if said else "",
+        ready=condition.status if condition else "",
+        reason=condition.reason if condition else "",
+        message=condition.message if condition else "",
         section=NEXTCLOUDS,
     )
 
 
 def workspace_row(claim: Object, replica: str) -> Row:
     """Return the row of a WorkspaceClaim and the replica that owns it."""
-    said = claim.find_condition("Available")
+    condition = claim.find_condition("Available")
     return Row(
         name=claim.name,
         mode=replica,
         chart=str(claim.get("status", "clusterUrl", default="") or ""),
         values=str(claim.get("status", "kubeConfigSecret", "name", default="") or ""),
         ready=str(claim.get("status", "phase", default="") or ""),
-        reason=said.reason if said else "",
-        message=said.message if said else "",
+        reason=condition.reason if condition else "",
+        message=condition.message if condition else "",
         section=WORKSPACES,
     )
 
@@ -192,11 +192,11 @@ def workspace_row(claim: Object, replica: str) -> Row:
 def machines_row(pool: NstanceMachinePool, owner: Object | None, groups: Iterable[NstanceShardGroup]) -> Row:
     """Return the row of a pool of machines: the replicas of its MachinePool, and its size on each shard."""
     ready = pool.find_condition("Ready")
-    own = sorted((one for one in groups if one.spec.group == pool.spec.group), key=lambda one: one.spec.shard)
+    own = sorted((group for group in groups if group.spec.group == pool.spec.group), key=lambda item: item.spec.shard)
     return Row(
         name=pool.name,
         mode="?" if owner is None else str(owner.get("spec", "replicas", default=0)),
-        chart=", ".join(f"{one.spec.shard} {one.spec.size}" for one in own),
+        chart=", ".join(f"{item.spec.shard} {item.spec.size}" for item in own),
         values=str(pool.status.nodes or 0),
         ready=ready.status if ready else "",
         reason=ready.reason if ready else "",

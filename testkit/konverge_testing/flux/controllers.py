@@ -64,8 +64,8 @@ def flux_crds() -> list[dict[str, Any]]:
     >>> sorted(crd["spec"]["names"]["kind"] for crd in flux_crds())
     ['HelmChart', 'HelmRelease', 'HelmRepository', 'OCIRepository']
     """
-    found: list[dict[str, Any]] = msgspec.json.decode(_definitions())
-    return found
+    results: list[dict[str, Any]] = msgspec.json.decode(_definitions())
+    return results
 
 
 @cache
@@ -126,8 +126,8 @@ class HelmController:
     def look_again(self) -> None:
         """Reconcile everything once, as at the end of every interval."""
         for name in _OURS:
-            for namespace, found in self._informers[name].store.keys():  # noqa: SIM118  # a method of the store, no dict
-                self._queue.add(Key("", KINDS[name], namespace, found), reason="look again")
+            for namespace, item in self._informers[name].store.keys():  # noqa: SIM118  # a method of the store, no dict
+                self._queue.add(Key("", KINDS[name], namespace, item), reason="look again")
 
     # --- the View of the pure part -------------------------------------------------------------------------------------------
 
@@ -178,13 +178,13 @@ class HelmController:
                 self._queue.done(item.key)
 
     async def _reconcile_key(self, key: Key) -> None:
-        found = self.find(key.kind.kind, key.namespace, key.name)
+        result = self.find(key.kind.kind, key.namespace, key.name)
         self._due.discard(key)
-        if found is None:
+        if result is None:
             self._queue.forget(key)
             return
         reconcile = reconcile_release if key.kind.kind == "HelmRelease" else reconcile_source
-        for effect in reconcile(found, self.world, self):
+        for effect in reconcile(result, self.world, self):
             if isinstance(effect, Retry):
                 self._due.add(key)
                 if effect.seconds is None:

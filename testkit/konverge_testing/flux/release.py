@@ -77,13 +77,13 @@ def _dependency(work: Work) -> tuple[str, str] | None:
     """Return the first dependency of this release that is not ready."""
     for entry in work.spec.get("dependsOn") or ():
         namespace, name = entry.get("namespace") or work.namespace, entry["name"]
-        found = work.view.find("HelmRelease", namespace, name)
-        if found is None:
+        result = work.view.find("HelmRelease", namespace, name)
+        if result is None:
             text = f"unable to get '{namespace}/{name}' dependency: helmreleases.helm.toolkit.fluxcd.io \"{name}\" not found"
             return "DependencyNotReady", text
-        status = found.get("status") or {}
+        status = result.get("status") or {}
         ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", ()))
-        if not ready or status.get("observedGeneration") != found["metadata"]["generation"]:
+        if not ready or status.get("observedGeneration") != result["metadata"]["generation"]:
             return "DependencyNotReady", f"dependency '{namespace}/{name}' is not ready"
     return None
 

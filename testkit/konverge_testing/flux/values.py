@@ -40,10 +40,10 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Object_:
 def _referred(reference: Object_, namespace: str, view: ClusterView) -> Object_:
     kind, name, key = reference["kind"], reference["name"], reference.get("valuesKey") or "values.yaml"
     where = f"could not resolve {kind} chart values reference '{namespace}/{name}' with key '{key}'"
-    found = view.find(kind, namespace, name)
-    if found is None:
+    result = view.find(kind, namespace, name)
+    if result is None:
         raise ValuesError(f'{where}: {kind.lower()}s "{name}" not found')
-    data = found.get("data") or {}
+    data = result.get("data") or {}
     if key not in data:
         raise ValuesError(f"{where}: key not found")
     text = base64.b64decode(data[key]).decode() if kind == "Secret" else str(data[key])

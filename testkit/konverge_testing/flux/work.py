@@ -39,8 +39,8 @@ class Work:
     @property
     def spec(self) -> Object_:
         """The spec."""
-        found: Object_ = self.release["spec"]
-        return found
+        result: Object_ = self.release["spec"]
+        return result
 
     @property
     def generation(self) -> int:
@@ -71,8 +71,8 @@ class Work:
     @property
     def history(self) -> list[Object_]:
         """The releases, newest first."""
-        found: list[Object_] = self.status.setdefault("history", [])
-        return found
+        objects: list[Object_] = self.status.setdefault("history", [])
+        return objects
 
     @property
     def latest(self) -> Object_ | None:

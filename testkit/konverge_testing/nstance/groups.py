@@ -70,9 +70,9 @@ class GroupStore:
     def all(self) -> Iterator[Merged]:
         """Return all groups, sorted by key."""
         for key in sorted({*self.static, *self.dynamic}):
-            found = self.get(key)
-            assert found is not None
-            yield found
+            result = self.get(key)
+            assert result is not None
+            yield result
 
     def get(self, key: str) -> Merged | None:
         """Return a group as the server shows it; None if there is none."""
@@ -106,9 +106,9 @@ class GroupStore:
             subnet_pool=wanted.subnet_pool or old.subnet_pool,
             vars={**old.vars, **wanted.vars},
         )
-        found = self.get(key)
-        assert found is not None
-        return found
+        result = self.get(key)
+        assert result is not None
+        return result
 
     def delete(self, key: str) -> Merged | None:
         """Remove the operator's settings; return the static part of the group."""

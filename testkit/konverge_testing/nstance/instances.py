@@ -88,22 +88,26 @@ class Fleet:
         """Create an instance; it runs after `pace.boot`. An existing instance with the same id is returned unchanged."""
         if id in self.instances:
             return self.instances[id]
-        made = Instance(id or f"knc{self._random.getrandbits(80):020x}", tenant, group, managed, wall_clock())
-        self.instances[made.id] = made
-        self._later(self.pace.boot, lambda: self._boot(made))
-        return made
+        instance = Instance(id or f"knc{self._random.getrandbits(80):020x}", tenant, group, managed, wall_clock())
+        self.instances[instance.id] = instance
+        self._later(self.pace.boot, lambda: self._boot(instance))
+        return instance
 
     def scale(self, tenant: str, group: str, size: int) -> None:
         """Create or drain instances of a group, the oldest first, until `size` of them count, as far as the cloud has room."""
         alive = self.counting(tenant, group)
         for _ in range(min(size, self.room) - len(alive)):
             self.create(tenant, group, managed=True)
-        for one in alive[: max(len(alive) - size, 0)]:
-            self.drain(one, "scale-down")
+        for item in alive[: max(len(alive) - size, 0)]:
+            self.drain(item, "scale-down")
 
     def counting(self, tenant: str, group: str) -> list[Instance]:
         """Return the instances that count towards a group's size, the oldest first."""
-        return [one for one in self.instances.values() if (one.tenant, one.group) == (tenant, group) and one.counts]
+        return [
+            instance
+            for instance in self.instances.values()
+            if (instance.tenant, instance.group) == (tenant, group) and instance.counts
+        ]
 
     def replace(self, id: str, reason: str) -> None:  # noqa: A002  # the word of the protocol
         """Create a successor of a managed instance, and drain it once the successor runs."""
@@ -112,41 +116,43 @@ class Fleet:
         successor = self.create(old.tenant, old.group, managed=True)
         self._later(self.pace.boot, lambda: self.drain(old, reason) if successor.status == RUNNING else None)
 
-    def drain(self, one: Instance, reason: str) -> None:
+    def drain(self, instance: Instance, reason: str) -> None:
         """Begin the drain of an instance; without a drain timeout it is deleted at once."""
-        if one.drain is not None or one.status in {DELETING, DELETED}:
+        if instance.drain is not None or instance.status in {DELETING, DELETED}:
             return
-        timeout = self.pace.drain_timeouts.get(one.group, self.pace.drain_timeout)
-        if timeout <= 0 or one.status != RUNNING:
-            self.delete(one, reason)
+        timeout = self.pace.drain_timeouts.get(instance.group, self.pace.drain_timeout)
+        if timeout <= 0 or instance.status != RUNNING:
+            self.delete(instance, reason)
             return
         now = wall_clock()
-        begun = one.drain = one.last_drain = Drain(now, now + timedelta(seconds=timeout), reason)
-        self._later(timeout, lambda: self.delete(one, reason) if one.drain is begun else None)
-        if one.provider_id:
-            self._draining(one)
+        begun = instance.drain = instance.last_drain = Drain(now, now + timedelta(seconds=timeout), reason)
+        self._later(timeout, lambda: self.delete(instance, reason) if instance.drain is begun else None)
+        if instance.provider_id:
+            self._draining(instance)
 
     def draining(self, tenant: str) -> list[Instance]:
         """Return the instances of a tenant that are draining."""
-        found = [one for one in self.instances.values() if one.tenant == tenant and one.drain is not None]
-        return [one for one in found if one.status not in {DELETING, DELETED}]
+        results = [
+            instance for instance in self.instances.values() if instance.tenant == tenant and instance.drain is not None
+        ]
+        return [item for item in results if item.status not in {DELETING, DELETED}]
 
-    def acknowledge(self, one: Instance) -> None:
+    def acknowledge(self, instance: Instance) -> None:
         """End a drain: the instance is deleted now."""
-        if one.drain is not None:
-            self.delete(one, one.drain.reason)
+        if instance.drain is not None:
+            self.delete(instance, instance.drain.reason)
 
-    def delete(self, one: Instance, reason: str = "") -> None:
+    def delete(self, instance: Instance, reason: str = "") -> None:
         """Delete an instance; the deletion takes `pace.delete`."""
-        if one.status not in {DELETING, DELETED}:
-            one.status, one.reason = DELETING, reason
-            self._later(self.pace.delete, lambda: self._delete(one))
+        if instance.status not in {DELETING, DELETED}:
+            instance.status, instance.reason = DELETING, reason
+            self._later(self.pace.delete, lambda: self._delete(instance))
 
     def forget_drains(self) -> None:
         """Forget the drains in progress: their instances continue to run."""
-        for one in self.instances.values():
-            if one.status == RUNNING:
-                one.drain = None
+        for instance in self.instances.values():
+            if instance.status == RUNNING:
+                instance.drain = None
 
     def close(self) -> None:
         """Stop all timers."""
@@ -154,13 +160,13 @@ class Fleet:
             timer.cancel()
         self._timers.clear()
 
-    def _boot(self, one: Instance) -> None:
-        if one.status == PENDING:
-            one.status, one.provider_id = RUNNING, f"i-{self._random.getrandbits(64):016x}"
+    def _boot(self, instance: Instance) -> None:
+        if instance.status == PENDING:
+            instance.status, instance.provider_id = RUNNING, f"i-{self._random.getrandbits(64):016x}"
 
-    def _delete(self, one: Instance) -> None:
-        one.status, one.drain = DELETED, None
-        self._gone(one)
+    def _delete(self, instance: Instance) -> None:
+        instance.status, instance.drain = DELETED, None
+        self._gone(instance)
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
         def run() -> None:

@@ -200,15 +200,15 @@ class Listener:
 
     def end_connections(self) -> None:
         """Close every connection."""
-        for one in self._open():
-            one.processor.close("the server closed the connection")
+        for item in self._open():
+            item.processor.close("the server closed the connection")
 
     def go_away(self) -> None:
         """Send GOAWAY "too many pings" on every connection, then close it, as grpc-go does."""
-        for one in self._open():
-            one.connection._connection.close_connection(_TOO_MANY_PINGS, b"too_many_pings")
-            one.connection.flush()
-            one.processor.close("too many pings")
+        for item in self._open():
+            item.connection._connection.close_connection(_TOO_MANY_PINGS, b"too_many_pings")
+            item.connection.flush()
+            item.processor.close("too many pings")
 
     async def close(self) -> None:
         """Close the port and all connections."""
@@ -217,20 +217,24 @@ class Listener:
         if self._sockets is not None:
             self._sockets.close()
         self.end_connections()
-        for one in self._connections:
-            await one.handler.wait_closed()  # type: ignore[attr-defined]  # the handler of a server has it
+        for connection in self._connections:
+            await connection.handler.wait_closed()  # type: ignore[attr-defined]  # the handler of a server has it
         self._connections.clear()
         self._sockets = self._front = None
 
     def _open(self) -> list[H2Protocol]:
-        return [one for one in self._connections if hasattr(one, "connection") and not one.connection.is_closing()]
+        return [
+            connection
+            for connection in self._connections
+            if hasattr(connection, "connection") and not connection.connection.is_closing()
+        ]
 
     def _protocol(self) -> H2Protocol:
         if self._server is None:
             self._server = Server(self._services, codec=self._codec)
-        made = self._server._protocol_factory()
-        self._connections = [*self._open(), made]
-        return made
+        manifest = self._server._protocol_factory()
+        self._connections = [*self._open(), manifest]
+        return manifest
 
     def _context(self, identity: KeyPair) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -46,10 +46,10 @@ def public_pem(key: ed25519.Ed25519PrivateKey) -> bytes:
 def role_of(certificate: x509.Certificate) -> str:
     """Return the role of a client certificate; empty if it has none."""
     try:
-        found = certificate.extensions.get_extension_for_oid(ROLE).value
+        result = certificate.extensions.get_extension_for_oid(ROLE).value
     except x509.ExtensionNotFound:
         return ""
-    return found.value[2:].decode() if isinstance(found, x509.UnrecognizedExtension) else ""
+    return result.value[2:].decode() if isinstance(result, x509.UnrecognizedExtension) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class NstanceAuthority:
     @property
     def trusted(self) -> bytes:
         """The certificates of all authorities whose clients are accepted, PEM."""
-        return b"".join(_pem(one) for one in self._trusted)
+        return b"".join(_pem(item) for item in self._trusted)
 
     def rotate(self) -> None:
         """Sign with a new key from now on; clients of the former key are accepted until `forget_older`."""
@@ -100,7 +100,7 @@ class NstanceAuthority:
 
     def signed(self, certificate: x509.Certificate) -> bool:
         """Return whether a certificate is of an authority whose clients are accepted, and valid now."""
-        if not any(_issued(certificate, one) for one in self._trusted):
+        if not any(_issued(certificate, item) for item in self._trusted):
             return False
         return certificate.not_valid_before_utc <= wall_clock() < certificate.not_valid_after_utc
 
@@ -115,10 +115,12 @@ class NstanceAuthority:
                 *(x509.NameAttribute(field, "", _validate=False) for field in empty),
             ]
         )
-        made = self._leaf(subject, key.public_key(), timedelta(days=365), ExtendedKeyUsageOID.SERVER_AUTH)
-        made = made.add_extension(x509.SubjectAlternativeName([general_name(host) for host in every]), critical=False)
+        manifest = self._leaf(subject, key.public_key(), timedelta(days=365), ExtendedKeyUsageOID.SERVER_AUTH)
+        manifest = manifest.add_extension(
+            x509.SubjectAlternativeName([general_name(host) for host in every]), critical=False
+        )
         return KeyPair(
-            _pem(made.sign(self._issuer.key, None)),
+            _pem(manifest.sign(self._issuer.key, None)),
             key.private_bytes(
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
             ),
@@ -136,21 +138,21 @@ class NstanceAuthority:
         )
         words = role.encode()
         value = x509.UnrecognizedExtension(ROLE, bytes([_UTF8_STRING, len(words)]) + words)
-        made = self._leaf(subject, public_key, life, ExtendedKeyUsageOID.CLIENT_AUTH)
-        signed = made.add_extension(value, critical=False).sign(self._issuer.key, None)
+        manifest = self._leaf(subject, public_key, life, ExtendedKeyUsageOID.CLIENT_AUTH)
+        signed = manifest.add_extension(value, critical=False).sign(self._issuer.key, None)
         return _pem(signed), signed.not_valid_after_utc
 
     def nonce(self, claims: Mapping[str, object], life: timedelta = timedelta(hours=3)) -> str:
         """Return the nonce of a registration with these claims; the claims of its kind, id and times are added."""
         now = int(wall_clock().timestamp())
-        said = {
+        message = {
             "kind": "operator",
             "iat": now,
             "exp": now + int(life.total_seconds()),
             "jti": f"{self._random.getrandbits(64):016x}",
             **claims,
         }
-        signed = f"{_encode({'alg': 'EdDSA', 'typ': 'JWT'})}.{_encode(said)}"
+        signed = f"{_encode({'alg': 'EdDSA', 'typ': 'JWT'})}.{_encode(message)}"
         return f"{signed}.{_base64(self._nonce_key.sign(signed.encode()))}"
 
     def read_nonce(self, nonce: str) -> Mapping[str, Any]:
@@ -158,8 +160,8 @@ class NstanceAuthority:
         head, _, signature = nonce.rpartition(".")
         header, _, claims = head.partition(".")
         try:
-            said, read = json.loads(_decode(header)), json.loads(_decode(claims))
-            if said["alg"] != "EdDSA":
+            message, read = json.loads(_decode(header)), json.loads(_decode(claims))
+            if message["alg"] != "EdDSA":
                 raise NonceRefused("unexpected signing method")
             self._nonce_key.public_key().verify(_decode(signature), head.encode())
         except InvalidSignature as error:
@@ -170,12 +172,12 @@ class NstanceAuthority:
             raise NonceRefused("nonce is of another kind")
         if read.get("exp", 0) <= wall_clock().timestamp():
             raise NonceRefused("token is expired")
-        found: Mapping[str, Any] = read
-        return found
+        result: Mapping[str, Any] = read
+        return result
 
     def _made(self) -> _Issuer:
         key = self.private_key()
-        made = (
+        manifest = (
             self._builder(self._name, key.public_key(), _AUTHORITY_LIFE)
             .issuer_name(self._name)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
@@ -183,7 +185,7 @@ class NstanceAuthority:
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .sign(key, None)
         )
-        return _Issuer(key, made)
+        return _Issuer(key, manifest)
 
     def _builder(self, subject: x509.Name, key: ed25519.Ed25519PublicKey, life: timedelta) -> x509.CertificateBuilder:
         now = wall_clock()

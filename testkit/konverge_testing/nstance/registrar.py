@@ -65,9 +65,9 @@ class Registrar:
 
 def _public_key(pem: bytes) -> ed25519.Ed25519PublicKey:
     try:
-        found = load_pem_public_key(pem)
+        pem_public_key = load_pem_public_key(pem)
     except (ValueError, UnsupportedAlgorithm) as error:
         raise GRPCError(Status.INVALID_ARGUMENT, "public key is not PEM") from error
-    if not isinstance(found, ed25519.Ed25519PublicKey):
+    if not isinstance(pem_public_key, ed25519.Ed25519PublicKey):
         raise GRPCError(Status.INVALID_ARGUMENT, "public key is not Ed25519")
-    return found
+    return pem_public_key

@@ -145,10 +145,10 @@ class RegistrationService(RegistrationServiceBase, _Answers):
 
     async def _register(self, stream: Stream[Any, Any], method: str, role: str) -> None:
         def act(request: registration.RegisterClientRequest) -> registration.RegisterClientResponse:
-            made, end = self._deps.registrar.register(
+            manifest, end = self._deps.registrar.register(
                 self._deps.shard, request.registration_nonce_jwt, request.public_key_pem, role
             )
-            return registration.RegisterClientResponse(client_certificate_pem=made, expires_at=_time(end))
+            return registration.RegisterClientResponse(client_certificate_pem=manifest, expires_at=_time(end))
 
         await self._answer(stream, method, "", act)
 
@@ -161,8 +161,8 @@ class OperatorService(OperatorServiceBase, _Answers):
         tenant = _tenant(stream)
 
         def act(request: pb.RenewCertificateRequest) -> pb.RenewCertificateResponse:
-            made, end = self._deps.registrar.renew(self._deps.shard, tenant, request.public_key_pem, _OPERATOR)
-            return pb.RenewCertificateResponse(client_certificate_pem=made, expires_at=_time(end))
+            manifest, end = self._deps.registrar.renew(self._deps.shard, tenant, request.public_key_pem, _OPERATOR)
+            return pb.RenewCertificateResponse(client_certificate_pem=manifest, expires_at=_time(end))
 
         await self._answer(stream, "RenewCertificate", tenant, act)
 
@@ -259,6 +259,6 @@ def _tenant(stream: Stream[Any, Any]) -> str:
 
 
 def _time(when: datetime) -> Timestamp:
-    made = Timestamp()
-    made.FromDatetime(when)
-    return made
+    timestamp = Timestamp()
+    timestamp.FromDatetime(when)
+    return timestamp

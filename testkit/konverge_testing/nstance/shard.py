@@ -34,9 +34,9 @@ _PENDING_DELETION = "pending_deletion"
 
 
 def _time(when: datetime) -> Timestamp:
-    made = Timestamp()
-    made.FromDatetime(when)
-    return made
+    timestamp = Timestamp()
+    timestamp.FromDatetime(when)
+    return timestamp
 
 
 def _check_identifier(name: str, value: str) -> None:
@@ -84,7 +84,7 @@ class ShardState:
 
     def list_groups(self, tenant: str) -> pb.ListGroupsResponse:
         """Handle ListGroups."""
-        return pb.ListGroupsResponse(groups=[self._status(tenant, one) for one in self.groups(tenant).all()])
+        return pb.ListGroupsResponse(groups=[self._status(tenant, item) for item in self.groups(tenant).all()])
 
     def upsert_group(self, tenant: str, request: pb.UpsertGroupRequest) -> pb.GroupStatus:
         """Handle UpsertGroup. Arguments that an operator sends are dropped."""
@@ -131,8 +131,8 @@ class ShardState:
             self._check_tenant(tenant, known)
         if self.groups(tenant).get(request.config.group) is None:
             raise GRPCError(Status.INTERNAL, f'failed to create instance: group "{request.config.group}" not found')
-        made = self.fleet.create(tenant, request.config.group, managed=False, id=request.instance_id)
-        return pb.CreateInstanceResponse(instance_id=made.id, status=made.status)
+        manifest = self.fleet.create(tenant, request.config.group, managed=False, id=request.instance_id)
+        return pb.CreateInstanceResponse(instance_id=manifest.id, status=manifest.status)
 
     def delete_instance(self, tenant: str, request: pb.DeleteInstanceRequest) -> pb.DeleteInstanceResponse:
         """Handle DeleteInstance."""
@@ -147,13 +147,13 @@ class ShardState:
 
     def instance_status(self, tenant: str, request: pb.GetInstanceStatusRequest) -> pb.InstanceStatusResponse:
         """Handle GetInstanceStatus; the response never has the tenant."""
-        one = self._instance(tenant, request.instance_id)
+        item = self._instance(tenant, request.instance_id)
         return pb.InstanceStatusResponse(
-            instance_id=one.id,
-            status=one.status,
-            created_at=_time(one.created_at),
-            last_seen=_time(wall_clock()) if one.status == RUNNING else None,
-            provider_instance_id=one.provider_id,
+            instance_id=item.id,
+            status=item.status,
+            created_at=_time(item.created_at),
+            last_seen=_time(wall_clock()) if item.status == RUNNING else None,
+            provider_instance_id=item.provider_id,
         )
 
     def acknowledge_drained(self, tenant: str, request: pb.DrainAckRequest) -> None:
@@ -164,13 +164,13 @@ class ShardState:
 
     def group_snapshot(self, tenant: str) -> Iterator[pb.GroupEvent]:
         """Return the first events of a stream of groups: an upsert of each group."""
-        for one in self.groups(tenant).all():
-            yield self._event(self._status(tenant, one), deleted=False)
+        for item in self.groups(tenant).all():
+            yield self._event(self._status(tenant, item), deleted=False)
 
     def instance_snapshot(self, tenant: str) -> Iterator[pb.InstanceEvent]:
         """Return the first events of a stream of instances: the drains in progress, all with reason "unhealthy"."""
-        for one in self.fleet.draining(tenant):
-            event = self._drain_event(one)
+        for item in self.fleet.draining(tenant):
+            event = self._drain_event(item)
             event.reason = "unhealthy"
             yield event
 
@@ -195,7 +195,7 @@ class ShardState:
         return pb.GroupEvent(type=pb.GroupEvent.Type.Name(number), group=status)
 
     def _status(self, tenant: str, merged: Merged) -> pb.GroupStatus:
-        running = [one for one in self.fleet.counting(tenant, merged.key) if one.status == RUNNING]
+        running = [item for item in self.fleet.counting(tenant, merged.key) if item.status == RUNNING]
         spec = merged.spec
         return pb.GroupStatus(
             key=merged.key,
@@ -208,46 +208,46 @@ class ShardState:
             is_static=merged.is_static,
             etag=merged.etag,
             actual_size=len(running),
-            provider_ids=[one.provider_id for one in running],
+            provider_ids=[item.provider_id for item in running],
         )
 
-    def _check_tenant(self, tenant: str, one: Instance) -> None:
-        if one.tenant != tenant:
+    def _check_tenant(self, tenant: str, instance: Instance) -> None:
+        if instance.tenant != tenant:
             raise GRPCError(Status.PERMISSION_DENIED, "instance belongs to another tenant")
 
     def _instance(self, tenant: str, instance_id: str) -> Instance:
         if not instance_id:
             raise GRPCError(Status.INVALID_ARGUMENT, "instance_id is required")
-        found = self.fleet.instances.get(instance_id)
-        if found is None:
+        instance = self.fleet.instances.get(instance_id)
+        if instance is None:
             raise GRPCError(Status.NOT_FOUND, "instance not found")
-        self._check_tenant(tenant, found)
-        return found
+        self._check_tenant(tenant, instance)
+        return instance
 
-    def _draining(self, one: Instance) -> None:
-        self.instance_events.send(one.tenant, self._drain_event(one))
+    def _draining(self, instance: Instance) -> None:
+        self.instance_events.send(instance.tenant, self._drain_event(instance))
 
-    def _drain_event(self, one: Instance) -> pb.InstanceEvent:
-        assert one.drain is not None
+    def _drain_event(self, instance: Instance) -> pb.InstanceEvent:
+        assert instance.drain is not None
         return pb.InstanceEvent(
-            instance_id=one.id,
-            tenant=one.tenant,
-            provider_instance_id=one.provider_id,
-            group=one.group,
+            instance_id=instance.id,
+            tenant=instance.tenant,
+            provider_instance_id=instance.provider_id,
+            group=instance.group,
             status=_PENDING_DELETION,
-            reason=one.drain.reason,
-            unhealthy_at=_time(one.drain.started),
-            delete_at=_time(one.drain.delete_at),
+            reason=instance.drain.reason,
+            unhealthy_at=_time(instance.drain.started),
+            delete_at=_time(instance.drain.delete_at),
         )
 
-    def _gone(self, one: Instance) -> None:
+    def _gone(self, instance: Instance) -> None:
         if self.sends_deleted:
             event = pb.InstanceEvent(
-                instance_id=one.id,
-                tenant=one.tenant,
-                provider_instance_id=one.provider_id,
-                group=one.group,
+                instance_id=instance.id,
+                tenant=instance.tenant,
+                provider_instance_id=instance.provider_id,
+                group=instance.group,
                 status=DELETED,
-                reason=one.reason,
+                reason=instance.reason,
             )
-            self.instance_events.send(one.tenant, event)
+            self.instance_events.send(instance.tenant, event)

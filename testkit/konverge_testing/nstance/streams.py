@@ -38,9 +38,9 @@ class EventStreams(Generic[Event]):
         """Send an event to the newest stream of a tenant."""
         if self._held is not None:
             self._held.append((tenant, event))
-        elif (found := self._current.get(tenant)) is not None:
+        elif (result := self._current.get(tenant)) is not None:
             for _ in range(self.copies):
-                found.events.put_nowait(event)
+                result.events.put_nowait(event)
 
     def hold(self) -> None:
         """Hold back the next events until `release`."""
@@ -54,8 +54,8 @@ class EventStreams(Generic[Event]):
 
     def end(self) -> None:
         """End all streams cleanly."""
-        for one in self._open:
-            one.events.put_nowait(None)
+        for item in self._open:
+            item.events.put_nowait(None)
 
     async def follow(self, tenant: str, snapshot: Callable[[], Iterable[Event]]) -> AsyncIterator[Event]:
         """Yield the snapshot, then live events, until `end`; the tenant's former stream gets no more events."""

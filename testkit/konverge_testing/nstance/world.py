@@ -132,27 +132,27 @@ class NstanceWorld:
 
     def add_shard(self, name: str, templates: Mapping[str, Template] | None = None) -> NstanceShard:
         """Add a shard. By default it has the template "std" with the subnet pool "private"."""
-        made = self.shards[name] = NstanceShard(name, self, self._random)
+        nstance_shard = self.shards[name] = NstanceShard(name, self, self._random)
         given = {"std": Template("private")} if templates is None else templates
-        made.groups.templates.update(given)
-        made.groups.subnet_pools.update(one.subnet_pool for one in given.values() if one.subnet_pool)
+        nstance_shard.groups.templates.update(given)
+        nstance_shard.groups.subnet_pools.update(item.subnet_pool for item in given.values() if item.subnet_pool)
         self.registrar.leader = self.registrar.leader or name
-        return made
+        return nstance_shard
 
     def nonce(self, *, life: timedelta = timedelta(hours=3), **claims: object) -> str:
         """Return a nonce for the operator of the tenant; `claims` replace single claims."""
-        said = {"sub": self.cluster_id, "cluster_id": self.cluster_id, "tenant": self.tenant, **claims}
-        return self.authority.nonce(said, life)
+        message = {"sub": self.cluster_id, "cluster_id": self.cluster_id, "tenant": self.tenant, **claims}
+        return self.authority.nonce(message, life)
 
     def operator_tls(
         self, *, tenant: str = "", role: str = "operator", life: timedelta = timedelta(hours=24)
     ) -> TlsMaterial:
         """Return the TLS material of an operator, as if it had registered."""
         key = self.authority.private_key()
-        made, _ = self.authority.client(
+        manifest, _ = self.authority.client(
             key.public_key(), cluster_id=self.cluster_id, tenant=tenant or self.tenant, role=role, life=life
         )
-        return TlsMaterial(ca=self.authority.certificate, certificate=made, key=private_pem(key))
+        return TlsMaterial(ca=self.authority.certificate, certificate=manifest, key=private_pem(key))
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[None]:

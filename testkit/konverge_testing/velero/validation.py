@@ -24,7 +24,7 @@ def ttl_seconds(text: str) -> float:
 
 
 def _named(objects: Iterable[Json], name: str) -> Json | None:
-    return next((made for made in objects if made["metadata"]["name"] == name), None)
+    return next((item for item in objects if item["metadata"]["name"] == name), None)
 
 
 def backup_errors(spec: Mapping[str, Any], locations: Iterable[Json]) -> list[str]:

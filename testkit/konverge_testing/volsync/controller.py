@@ -45,13 +45,15 @@ class VolSyncController(StandIn):
         super().__init__(config, namespace=namespace, pace=pace, random=random)
         self.world = VolSyncWorld() if world is None else world
 
-    def story(self, made: Json) -> Coroutine[Any, Any, None] | None:
+    def story(self, manifest: Json) -> Coroutine[Any, Any, None] | None:
         """Return the story of a replication."""
-        return self._replication(made)
+        return self._replication(manifest)
 
     # --- writes --------------------------------------------------------------------------------------------------------------
 
-    async def _say(self, made: Json, reason: str, message: str, *, synchronizing: bool = False, **status: Any) -> None:
+    async def _say(
+        self, manifest: Json, reason: str, message: str, *, synchronizing: bool = False, **status: Any
+    ) -> None:
         """Write the condition Synchronizing and other fields; a field that is None is removed."""
 
         def edit(newest: Json) -> None:
@@ -69,126 +71,129 @@ class VolSyncController(StandIn):
             merged = {**old, **status, "conditions": [condition]}
             newest["status"] = {name: value for name, value in merged.items() if value is not None}
 
-        await self.write(made, edit, "status")
+        await self.write(manifest, edit, "status")
 
-    async def _in_progress(self, made: Json, **status: Any) -> None:
-        await self._say(made, "SyncInProgress", "Synchronization in-progress", synchronizing=True, **status)
+    async def _in_progress(self, manifest: Json, **status: Any) -> None:
+        await self._say(manifest, "SyncInProgress", "Synchronization in-progress", synchronizing=True, **status)
 
-    async def _error(self, made: Json, message: str) -> None:
-        await self._say(made, "Error", message)
+    async def _error(self, manifest: Json, message: str) -> None:
+        await self._say(manifest, "Error", message)
 
-    def _spec(self, made: Json) -> Json:
-        spec: Json = (self.present(made) or made)["spec"]
+    def _spec(self, manifest: Json) -> Json:
+        spec: Json = (self.present(manifest) or manifest)["spec"]
         return spec
 
-    def _token(self, made: Json) -> str | None:
-        token: str | None = (self._spec(made).get("trigger") or {}).get("manual")
+    def _token(self, manifest: Json) -> str | None:
+        token: str | None = (self._spec(manifest).get("trigger") or {}).get("manual")
         return token
 
     # --- the story -----------------------------------------------------------------------------------------------------------
 
-    async def _replication(self, made: Json) -> None:
-        movers = [name for name in MOVERS if name in made["spec"]]
+    async def _replication(self, manifest: Json) -> None:
+        movers = [name for name in MOVERS if name in manifest["spec"]]
         if len(movers) != 1:
             await self.sleep(0.1)
             await self._error(
-                made,
+                manifest,
                 "a replication method must be specified - enabled movers: [rclone restic rsync rsync-tls syncthing]",
             )
             return
-        begun = (made.get("status") or {}).get("lastSyncStartTime")
-        done = (made.get("status") or {}).get("lastManualSync")
-        while self.present(made) is not None:
-            if not begun and done is not None and self._token(made) == done:
-                await self._another_token(made, done)
+        begun = (manifest.get("status") or {}).get("lastSyncStartTime")
+        done = (manifest.get("status") or {}).get("lastManualSync")
+        while self.present(manifest) is not None:
+            if not begun and done is not None and self._token(manifest) == done:
+                await self._another_token(manifest, done)
                 continue
             await self.sleep(0.02)
             if not begun:
-                await self._in_progress(made, lastSyncStartTime=self.now(), latestMoverStatus=self._left(made))
+                await self._in_progress(manifest, lastSyncStartTime=self.now(), latestMoverStatus=self._left(manifest))
             begun = None
-            if not await self._run(made, made["spec"][movers[0]]):
+            if not await self._run(manifest, manifest["spec"][movers[0]]):
                 return
-            done = self._token(made)
+            done = self._token(manifest)
 
-    async def _another_token(self, made: Json, done: str) -> None:
-        await self.until(lambda: self.present(made) is None or self._token(made) != done)
+    async def _another_token(self, manifest: Json, done: str) -> None:
+        await self.until(lambda: self.present(manifest) is None or self._token(manifest) != done)
 
-    def _left(self, made: Json) -> Json:
+    def _left(self, manifest: Json) -> Json:
         """Return the mover's status of the run before, which stays in the status."""
-        left: Json = ((self.present(made) or {}).get("status") or {}).get("latestMoverStatus") or {}
+        left: Json = ((self.present(manifest) or {}).get("status") or {}).get("latestMoverStatus") or {}
         return left
 
-    async def _run(self, made: Json, mover: Json) -> bool:
+    async def _run(self, manifest: Json, mover: Json) -> bool:
         """Play one run; False if it can never end, or the object is deleted."""
-        spec, name = made["spec"], made["metadata"]["name"]
-        into = made["kind"] == "ReplicationDestination"
+        spec, name = manifest["spec"], manifest["metadata"]["name"]
+        into = manifest["kind"] == "ReplicationDestination"
         volume = str(spec.get("sourcePVC") or mover.get("destinationPVC") or name)
         method = mover.get("copyMethod")
         if method not in _METHODS:
             await self._error(
-                made, f"unsupported copyMethod: {method or ''} -- must be Direct, None, Clone, or Snapshot"
+                manifest, f"unsupported copyMethod: {method or ''} -- must be Direct, None, Clone, or Snapshot"
             )
             return False
         if self.world.flickers:
             await self.sleep(0.3)
             await self._error(
-                made, f'Operation cannot be fulfilled on jobs.batch "volsync-src-{name}": the object has been modified'
+                manifest,
+                f'Operation cannot be fulfilled on jobs.batch "volsync-src-{name}": the object has been modified',
             )
             await self.sleep(0.03)
-            await self._in_progress(made)
-        await self._found(made, f'PersistentVolumeClaim "{volume}" not found', volume, self.world.missing_volumes)
+            await self._in_progress(manifest)
+        await self._found(manifest, f'PersistentVolumeClaim "{volume}" not found', volume, self.world.missing_volumes)
         secret = str(mover.get("repository") or mover.get("rcloneConfig") or "")
-        await self._found(made, f'Secret "{secret}" not found', secret, self.world.missing_secrets)
+        await self._found(manifest, f'Secret "{secret}" not found', secret, self.world.missing_secrets)
         if method == "Snapshot" and not into:
-            await self._snapshot(made, volume)
+            await self._snapshot(manifest, volume)
         while True:
-            await self.until(lambda: not self._spec(made).get("paused"))
-            ran = await self._moved(made)
-            if self.present(made) is None:
+            await self.until(lambda: not self._spec(manifest).get("paused"))
+            ran = await self._moved(manifest)
+            if self.present(manifest) is None:
                 return False
             if not ran:
                 continue
             if volume not in self.world.failing:
                 break
-            await self._in_progress(made, latestMoverStatus={"result": "Failed", "logs": self.world.failing[volume]})
-        await self._done(made, volume, into=into, method=str(method))
+            await self._in_progress(
+                manifest, latestMoverStatus={"result": "Failed", "logs": self.world.failing[volume]}
+            )
+        await self._done(manifest, volume, into=into, method=str(method))
         return True
 
-    async def _moved(self, made: Json) -> bool:
+    async def _moved(self, manifest: Json) -> bool:
         """Let a mover run; False if it was paused before its end, or the object is deleted."""
         stopped = await self.until(
-            lambda: bool(self._spec(made).get("paused")) or self.present(made) is None, self.world.seconds
+            lambda: bool(self._spec(manifest).get("paused")) or self.present(manifest) is None, self.world.seconds
         )
         return not stopped
 
-    async def _found(self, made: Json, message: str, name: str, missing: set[str]) -> None:
+    async def _found(self, manifest: Json, message: str, name: str, missing: set[str]) -> None:
         """Report a missing object, and check for it again later."""
         if name not in missing:
             return
-        await self._error(made, message)
-        while name in missing and self.present(made) is not None:
+        await self._error(manifest, message)
+        while name in missing and self.present(manifest) is not None:
             await self.sleep(_RETRY)
-        await self._in_progress(made)
+        await self._in_progress(manifest)
 
-    async def _snapshot(self, made: Json, volume: str) -> None:
+    async def _snapshot(self, manifest: Json, volume: str) -> None:
         """Wait for a snapshot; the status does not report this wait."""
-        while volume in self.world.waiting_snapshots and self.present(made) is not None:
+        while volume in self.world.waiting_snapshots and self.present(manifest) is not None:
             await self.sleep(_LOOK)
 
-    async def _done(self, made: Json, volume: str, *, into: bool, method: str) -> None:
+    async def _done(self, manifest: Json, volume: str, *, into: bool, method: str) -> None:
         result = {"result": "Successful", **({} if into else {"logs": _LOG})}
         image: Json | None = None
         if into:
             image = {"apiGroup": "", "kind": "PersistentVolumeClaim", "name": volume}
             if method == "Snapshot":
-                name = f"volsync-{made['metadata']['name']}-dest"
+                name = f"volsync-{manifest['metadata']['name']}-dest"
                 image = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": name}
-                await self._in_progress(made, latestMoverStatus=result)
-                await self._snapshot(made, volume)
+                await self._in_progress(manifest, latestMoverStatus=result)
+                await self._snapshot(manifest, volume)
                 await self.sleep(_LOOK)
-        token = self._token(made)
+        token = self._token(manifest)
         await self._say(
-            made,
+            manifest,
             "CleaningUp",
             "Cleaning up",
             lastManualSync=token,
@@ -200,4 +205,4 @@ class VolSyncController(StandIn):
         )
         await self.sleep(_LOOK)
         if token is not None:
-            await self._say(made, "WaitingForManual", "Waiting for manual trigger")
+            await self._say(manifest, "WaitingForManual", "Waiting for manual trigger")

@@ -6,16 +6,9 @@ import pytest
 from crd_cases import Answer
 from machines_crd_cases import TABLE
 
-from konverge_testing import ControlPlane
-
 pytestmark = pytest.mark.control_plane
 
 Answers = dict[str, Answer]
-
-
-@pytest.fixture(scope="module")
-def answers(control_plane: ControlPlane) -> tuple[Answers, Answers]:
-    return TABLE.on_both(control_plane)
 
 
 @pytest.mark.parametrize("name", TABLE.cases)

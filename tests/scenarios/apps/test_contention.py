@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from apps.lab import QUICK, READY, Apps, says
 
 from konverge.crds import crd
@@ -16,7 +13,7 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.reconcilers.apps import ApplicationInstanceReconciler, controller
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
 from konverge.runtime import Manager
-from konverge_testing import Lab, install_crds
+from konverge_testing import install_crds
 from konverge_testing.flux import flux_crds
 
 BLOCKED = says("Blocked", "True", "PolicyDenied")
@@ -27,12 +24,6 @@ class Careless(ApplicationInstanceReconciler):
 
     async def keeper(self, *_: Any) -> str:
         return ""
-
-
-@pytest_asyncio.fixture
-async def apps(lab: Lab) -> AsyncIterator[Apps]:
-    async with AsyncExitStack() as stack:
-        yield Apps(lab, stack)
 
 
 async def start(

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from apps.lab import QUICK, READY, Apps, says
 
 from konverge.conditions import MAX_MESSAGE
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
 from konverge.reconcilers.apps.settings import ForbiddenVersions
-from konverge_testing import Lab
 
 NAME = "n" * 63
 LONGEST: dict[str, Any] = {
@@ -36,12 +32,6 @@ NO_SOURCE = EVERY_ACCOUNT.model_copy(update={"url_allow_list": ("https://" + "t"
 NO_VERSION = EVERY_ACCOUNT.model_copy(
     update={"forbidden_versions": (ForbiddenVersions(chart="s" * 250, versions="=1.0.0-" + "r" * 122),)}
 )
-
-
-@pytest_asyncio.fixture
-async def apps(lab: Lab) -> AsyncIterator[Apps]:
-    async with AsyncExitStack() as stack:
-        yield Apps(lab, stack)
 
 
 def inline(values: dict[str, Any]) -> dict[str, Any]:

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from datetime import timedelta
 
 import pytest
-import pytest_asyncio
 from apps.lab import EVENT, OCI_CHART, READY, REFUSED, SECRET_VALUES, Apps, handled, rolled_out_since, says
 
 from konverge.conditions import is_true
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.reconcilers.apps import Settings
 from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
-from konverge_testing import Lab
-
-
-@pytest_asyncio.fixture
-async def apps(lab: Lab) -> AsyncIterator[Apps]:
-    async with AsyncExitStack() as stack:
-        yield Apps(lab, stack)
-
 
 # --- the life of an instance -----------------------------------------------------------------------------------------------------
 

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
-
-import pytest_asyncio
 from apps.lab import EVENT, OCI_CHART, READY, SECRET_VALUES, Apps, says
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.reconcilers.apps.kinds import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
-from konverge_testing import Lab
-
-
-@pytest_asyncio.fixture
-async def apps(lab: Lab) -> AsyncIterator[Apps]:
-    async with AsyncExitStack() as stack:
-        yield Apps(lab, stack)
-
 
 # --- people --------------------------------------------------------------------------------------------------------------------
 

@@ -16,10 +16,6 @@ from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.words import Label
 
 
-async def started(shards: Shards, *names: str) -> None:
-    await asyncio.gather(*(shards.start(name) for name in names))
-
-
 def cached(replica: Replica) -> set[str]:
     """The objects in the cache of a replica."""
     (spec,) = replica.manager.controllers
@@ -37,9 +33,7 @@ async def write(shards: Shards, name: str, **words: dict[str, str | None]) -> No
 
 async def test_a_replica_has_only_its_own_objects_in_its_cache() -> None:
     async with Shards(sharding=COORDINATOR) as shards:
-        await started(shards, "a", "b", "c")
-        await shards.objects(30)
-        owners = await shards.settled("abc")
+        owners = await shards.filled("abc", objects=30)
         await asyncio.sleep(5)
         for name, replica in shards.replicas.items():
             assert cached(replica) == {one for one, owner in owners.items() if owner == name}
@@ -47,9 +41,7 @@ async def test_a_replica_has_only_its_own_objects_in_its_cache() -> None:
 
 async def test_without_a_leader_owners_keep_objects_and_new_objects_wait() -> None:
     async with Shards(sharding=COORDINATOR) as shards:
-        await started(shards, "a", "b", "c")
-        await shards.objects(12)
-        before = await shards.settled("abc")
+        before = await shards.filled("abc", objects=12)
         lease = (await shards.client.get(LEASE, "operator", NAMESPACE)).data["spec"]["holderIdentity"]
         leader = lease.partition("_")[0]
         others = set("abc") - {leader}
@@ -64,7 +56,6 @@ async def test_without_a_leader_owners_keep_objects_and_new_objects_wait() -> No
         after = await shards.settled(others)
         assert {name: after[name] for name in mine} == mine
         assert asyncio.get_running_loop().time() - killed < 35.0
-        assert shards.overlaps() == []
 
 
 @pytest.mark.parametrize(
@@ -74,9 +65,7 @@ async def test_without_a_leader_owners_keep_objects_and_new_objects_wait() -> No
 )
 async def test_object_relabelled_during_its_reconcile_keeps_its_owner_and_is_not_deleted(words: dict[str, Any]) -> None:
     async with Shards(sharding=COORDINATOR) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(8)
-        before = await shards.settled("ab")
+        before = await shards.filled("ab", objects=8)
         labels = await assignments(shards)
         shards.blocked = {"source-0": asyncio.Event()}
         blocked = shards.blocked["source-0"]
@@ -91,14 +80,11 @@ async def test_object_relabelled_during_its_reconcile_keeps_its_owner_and_is_not
         assert await shards.stamps() == before
         assert await assignments(shards) == labels
         assert await shards.copy("source-0") == "2"
-        assert shards.overlaps() == []
 
 
 async def test_object_relabelled_to_another_replica_stays_with_its_live_owner() -> None:
     async with Shards(sharding=COORDINATOR) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(8)
-        before = await shards.settled("ab")
+        before = await shards.filled("ab", objects=8)
         labels = await assignments(shards)
         mine = next(name for name, owner in before.items() if owner == "a")
         other = next(labels[name] for name, owner in before.items() if owner == "b")
@@ -113,14 +99,11 @@ async def test_object_relabelled_to_another_replica_stays_with_its_live_owner() 
         await asyncio.sleep(5)
         assert await shards.stamps() == before
         assert await assignments(shards) == labels
-        assert shards.overlaps() == []
 
 
 async def test_at_rest_the_coordinator_writes_nothing() -> None:
     async with Shards(sharding=COORDINATOR) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(10)
-        await shards.settled("ab")
+        await shards.filled("ab", objects=10)
         await asyncio.sleep(10)
         versions = [one.metadata.resource_version for one in await shards.client.list(CONFIG_MAP, NAMESPACE)]
         await asyncio.sleep(3600)
@@ -130,21 +113,18 @@ async def test_at_rest_the_coordinator_writes_nothing() -> None:
 @pytest.mark.parametrize("value", [None, "nowhere"], ids=["removed", "replaced"])
 async def test_member_whose_lease_label_was_edited_still_gets_objects(value: str | None) -> None:
     async with Shards(sharding=COORDINATOR) as shards:
-        await started(shards, "a", "b")
+        await shards.start_all("a", "b")
         for lease in await shards.client.list(LEASE, NAMESPACE, labels=f"{Label.SHARD_RING}=operator"):
             bare = {"metadata": {"labels": {Label.SHARD_REPLICA: value}}}
             await shards.client.patch(LEASE, lease.name, NAMESPACE, patch=bare, style="merge")
         await shards.objects(12)
         await shards.settled("ab")
-        assert shards.overlaps() == []
 
 
 async def test_a_move_takes_four_writes_of_the_object() -> None:
     """A drain mark, the clearing of the stamp, the label, and the new stamp."""
     async with Shards(sharding=COORDINATOR) as shards:
-        await started(shards, "a")
-        await shards.objects(20)
-        await shards.settled("a")
+        await shards.filled("a", objects=20)
         await asyncio.sleep(5)
         writes = sum("MODIFIED configmaps" in one.what for one in shards.audit)
         await shards.start("b")
@@ -165,9 +145,7 @@ def reconciles(replica: Replica) -> float:
 
 async def test_events_of_children_of_other_replicas_enqueue_nothing(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(12)
-        owners = await shards.settled("ab")
+        owners = await shards.filled("ab", objects=12)
         await asyncio.sleep(20)
         before = {name: reconciles(one) for name, one in shards.replicas.items()}
         mine = [name for name, owner in owners.items() if owner == "b"]
@@ -197,9 +175,7 @@ async def test_two_controllers_of_one_kind_reconcile_each_object_on_its_one_owne
             manager.add(second.reconciled_by(By(noted)))
 
     async with Twice(sharding=mode) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(12)
-        owners = await shards.settled("ab")
+        owners = await shards.filled("ab", objects=12)
         await shards.all_run_by(owners, since=0.0, within=10.0)
         await asyncio.sleep(10)
         assert seconds == {(span.name, span.replica) for span in shards.spans} == set(owners.items())
@@ -217,9 +193,7 @@ async def test_controller_that_indexes_its_own_kind_sees_objects_of_all_replicas
             manager._core.controllers[spec.name] = spec.indexes(CONFIG_MAP, "value", by=by_value)
 
     async with Indexed(sharding=COORDINATOR) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(12)
-        owners = await shards.settled("ab")
+        owners = await shards.filled("ab", objects=12)
         await shards.all_run_by(owners, since=0.0, within=10.0)
         assert {(span.name, span.replica) for span in shards.spans} == set(owners.items())
         assert cached(shards.replicas["a"]) == cached(shards.replicas["b"]) == set(owners)

@@ -15,10 +15,6 @@ from konverge.client.requests import Request
 from konverge.runtime.sharding.settings import ShardingSettings
 
 
-async def started(shards: Shards, *names: str) -> None:
-    await asyncio.gather(*(shards.start(name) for name in names))
-
-
 def late(seconds: float, word: str) -> Callable[[Request], float]:
     """Writes that contain this word are delayed, others are not."""
     return lambda request: seconds if word.encode() in (request.body or b"") else 0.0
@@ -44,30 +40,29 @@ def block(shards: Shards, names: set[str]) -> Callable[[], None]:
 
 async def test_s9_claim_in_flight_while_another_replica_takes_the_object_is_refused(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a")
+        await shards.start_all("a")
         await asyncio.sleep(5)
         shards.cost = lambda: 20.0
         shards.delays["a"] = late(14.0, STAMP)
         await shards.objects(16)
-        await started(shards, "b")
+        await shards.start_all("b")
         await asyncio.sleep(60)
         by_b = {name for name, stamp in shards.claims if stamp.startswith("operator-b-")}
         assert 0 < len(by_b) < 16
         assert count(shards, "a", "writes", "conflict") == len(by_b)
         assert {name for name, owner in (await shards.stamps()).items() if owner == "b"} == by_b
-        assert shards.overlaps() == []
 
 
 async def test_s9_owner_with_a_lost_clear_response_reconciles_nothing_from_stale_cache() -> None:
     async with Shards(sharding=HASH) as shards:
-        await started(shards, "a")
+        await shards.start_all("a")
         await shards.objects(16)
         names = set(await shards.settled("a"))
         await asyncio.sleep(5)
         show = shards.stall("a", "/configmaps")
         shards.losses["a"] = lambda request: STAMP.encode() in (request.body or b"")
         release = block(shards, names)
-        await started(shards, "b")
+        await shards.start_all("b")
         await asyncio.sleep(5)
         by_b = {span.name for span in shards.spans if span.replica == "b"}
         assert 0 < len(by_b) < 16
@@ -86,12 +81,11 @@ async def test_s9_owner_with_a_lost_clear_response_reconciles_nothing_from_stale
         show()
         shards.losses.clear()
         await shards.settled("a")
-        assert shards.overlaps() == []
 
 
 async def test_s13_stamp_removed_before_handover_frees_the_object_for_no_replica(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a")
+        await shards.start_all("a")
         await shards.objects(16)
         names = set(await shards.settled("a"))
         await asyncio.sleep(5)
@@ -99,7 +93,7 @@ async def test_s13_stamp_removed_before_handover_frees_the_object_for_no_replica
         for name in names:
             await shards.change(name, "2")
         await asyncio.sleep(1)
-        await started(shards, "b")
+        await shards.start_all("b")
         await asyncio.sleep(5)
         shards.delays["a"] = late(3.0, STAMP)  # the owner also writes its stamp again, too late to win a race
         for name in names:
@@ -111,7 +105,6 @@ async def test_s13_stamp_removed_before_handover_frees_the_object_for_no_replica
         assert {span.replica for span in shards.spans} == {"a"}
         release()
         await shards.settled("ab")
-        assert shards.overlaps() == []
 
 
 async def test_s8_reconcile_that_resists_cancellation_writes_nothing_after_lease_loss(mode: ShardingSettings) -> None:
@@ -136,9 +129,7 @@ async def test_s8_reconcile_that_resists_cancellation_writes_nothing_after_lease
             manager.add(spec.reconciled_by(By(resists)))
 
     async with Stubborn(sharding=mode) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(8)
-        before = await shards.settled("ab")
+        before = await shards.filled("ab", objects=8)
         mine = {name for name, owner in before.items() if owner == "a"}
         release = block(shards, mine)
         for name in mine:
@@ -170,9 +161,7 @@ async def test_s12_next_owner_reads_the_previous_owners_writes_despite_a_lagging
             manager.add(kv.Controller.of(CONFIG_MAP).owns(SECRET).sharded().reconciled_by(By(counts)))
 
     async with Counting(sharding=mode) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(8)
-        before = await shards.settled("ab")
+        before = await shards.filled("ab", objects=8)
         mine = [name for name, owner in before.items() if owner == "a"]
         await asyncio.sleep(5)
         show = shards.stall("b", "/secrets")
@@ -195,7 +184,7 @@ async def test_s12_next_owner_reads_the_previous_owners_writes_despite_a_lagging
 
 async def test_s12_coordinator_label_for_a_changed_object_is_refused_and_decided_again() -> None:
     async with Shards(sharding=COORDINATOR) as shards:
-        await started(shards, "a")
+        await shards.start_all("a")
         await asyncio.sleep(5)
         shards.delays["a"] = late(5.0, LABEL)
         await shards.objects(6)
@@ -221,7 +210,7 @@ async def test_s6_unlabelled_object_of_two_controllers_moves_after_both_have_end
             manager.add(second.reconciled_by(By(at_once)))
 
     async with Twice(sharding=COORDINATOR) as shards:
-        await started(shards, "a")
+        await shards.start_all("a")
         await shards.objects(12)
         names = set(await shards.settled("a"))
         await asyncio.sleep(5)
@@ -229,7 +218,7 @@ async def test_s6_unlabelled_object_of_two_controllers_moves_after_both_have_end
         for name in names:
             await shards.change(name, "2")
         await asyncio.sleep(1)
-        await started(shards, "b")
+        await shards.start_all("b")
         await asyncio.sleep(5)
         for name in names:
             bare = {"metadata": {"labels": {LABEL: None}}}

@@ -15,10 +15,6 @@ import konverge as kv
 from konverge.runtime.builder.builder import Controller
 
 
-async def started(shards: Shards, *names: str) -> None:
-    await asyncio.gather(*(shards.start(name) for name in names))
-
-
 def whole(replica: Replica) -> set[str]:
     """The objects with a body in the cache of a replica."""
     store = replica.manager.runner("configmap")._watches.primary.store
@@ -32,7 +28,7 @@ def owned(owners: dict[str, str], replica: str) -> set[str]:
 
 async def test_replica_has_bodies_of_its_own_objects_only_after_moves_and_edits() -> None:
     async with Shards(sharding=HASH) as shards:
-        await started(shards, "a", "b", "c")
+        await shards.start_all("a", "b", "c")
         await shards.objects(40)
         for step, names in ((None, "abc"), ("join", "abcd"), ("kill", "bcd"), ("stop", "cd"), ("edit", "cd")):
             if step == "join":
@@ -52,14 +48,11 @@ async def test_replica_has_bodies_of_its_own_objects_only_after_moves_and_edits(
                 await shards.change(name, f"{step}")
             await asyncio.sleep(10)
             assert {await shards.copy(name) for name in owners} == {f"{step}"}
-        assert shards.overlaps() == []
 
 
 async def test_first_list_of_a_joining_replica_has_no_body_of_others() -> None:
     async with Shards(sharding=HASH) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(20)
-        await shards.settled("ab")
+        await shards.filled("ab", objects=20)
         release = [shards.stall(name, "/leases") for name in "ab"]  # they do not notice, and keep their objects
         joined = await shards.start("c")
         await asyncio.sleep(5)
@@ -73,7 +66,7 @@ async def test_first_list_of_a_joining_replica_has_no_body_of_others() -> None:
 
 async def test_body_is_kept_if_the_watch_shows_the_claim_before_the_response() -> None:
     async with Shards(sharding=HASH) as shards:
-        await started(shards, "a", "b")
+        await shards.start_all("a", "b")
         shards.slow_responses = {"a": 2.0, "b": 2.0}
         await shards.objects(20)
         owners = await shards.settled("ab")
@@ -104,9 +97,7 @@ async def test_a_predicate_is_asked_about_whole_objects_alone_and_hides_no_move(
             manager._core.controllers[spec.name] = spec.when(asked)
 
     async with Predicated(sharding=HASH) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(20)
-        await shards.settled("ab")
+        await shards.filled("ab", objects=20)
         await shards.start("c")
         owners = await shards.settled("abc")
         await asyncio.sleep(10)
@@ -164,9 +155,7 @@ async def test_bodies_that_another_part_of_the_manager_reads_are_kept_whole(
                 manager.add(other.reconciled_by(By(noted)))
 
     async with Reads(sharding=HASH) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(8)
-        owners = await shards.settled("ab")
+        owners = await shards.filled("ab", objects=8)
         await asyncio.sleep(5)
         assert whole(shards.replicas["a"]) == whole(shards.replicas["b"]) == set(owners)
 
@@ -179,9 +168,7 @@ async def test_a_watch_of_metadata_by_another_controller_keeps_no_bodies() -> No
             manager.add(watching.reconciled_by(By(noted)))
 
     async with Reads(sharding=HASH) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(8)
-        owners = await shards.settled("ab")
+        owners = await shards.filled("ab", objects=8)
         await asyncio.sleep(5)
         assert whole(shards.replicas["a"]) == owned(owners, "a")
 
@@ -200,9 +187,7 @@ async def test_a_shared_controller_of_metadata_has_each_object_reconciled_by_one
             manager.add(controller.reconciled_by(By(reads)))
 
     async with OfMetadata(sharding=HASH) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(8)
-        owners = await shards.settled("ab")
+        owners = await shards.filled("ab", objects=8)
         await asyncio.sleep(5)
         assert seen == {name: owned(owners, name) for name in "ab"}
         assert whole(shards.replicas["a"]) == set()
@@ -228,9 +213,7 @@ async def test_body_of_another_replicas_object_is_read_live_and_the_error_explai
             manager.add(kv.Controller.of(CONFIG_MAP).sharded().reconciled_by(By(reads)))
 
     async with Reads(sharding=HASH) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(4)
-        await shards.settled("ab")
+        await shards.filled("ab", objects=4)
         await asyncio.sleep(5)
         assert said
         assert all("only its metadata is cached; read it live: await ctx.live(" in one for one in said)
@@ -238,8 +221,6 @@ async def test_body_of_another_replicas_object_is_read_live_and_the_error_explai
 
 async def test_a_coordinator_divides_caches_by_labels_and_keeps_what_it_caches_whole() -> None:
     async with Shards(sharding=COORDINATOR) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(20)
-        owners = await shards.settled("ab")
+        owners = await shards.filled("ab", objects=20)
         await asyncio.sleep(5)
         assert whole(shards.replicas["a"]) == owned(owners, "a")

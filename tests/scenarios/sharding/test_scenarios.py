@@ -19,25 +19,16 @@ from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.words import Label, Reason
 
 
-async def started(shards: Shards, *names: str) -> None:
-    await asyncio.gather(*(shards.start(name) for name in names))
-
-
 async def test_s1_s2_three_replicas_own_every_object_and_each_reconciles_its_own(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b", "c")
-        await shards.objects(30)
-        owners = await shards.settled("abc")
+        owners = await shards.filled("abc", objects=30)
         await shards.all_run_by(owners, since=0.0, within=10.0)
         assert {(span.name, span.replica) for span in shards.spans} == set(owners.items())
-        assert shards.overlaps() == []
 
 
 async def test_s3_a_fourth_replica_takes_its_share_and_nothing_else_moves(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b", "c")
-        await shards.objects(40)
-        before = await shards.settled("abc")
+        before = await shards.filled("abc", objects=40)
         await shards.start("d")
         after = await shards.settled("abcd")
         moved = {name for name in before if before[name] != after[name]}
@@ -48,14 +39,11 @@ async def test_s3_a_fourth_replica_takes_its_share_and_nothing_else_moves(mode: 
         await shards.stop("d")
         assert await shards.settled("abc") == before
         assert asyncio.get_running_loop().time() - began < 3
-        assert shards.overlaps() == []
 
 
 async def test_s4_others_reconcile_objects_of_a_dead_replica_within_35_seconds(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b", "c")
-        await shards.objects(30)
-        before = await shards.settled("abc")
+        before = await shards.filled("abc", objects=30)
         await asyncio.sleep(30)
         killed = asyncio.get_running_loop().time()
         shards.kill("a")
@@ -65,7 +53,6 @@ async def test_s4_others_reconcile_objects_of_a_dead_replica_within_35_seconds(m
         assert max(span.began for span in shards.spans) - killed <= 35.0
         moved = {name for name in before if before[name] != after[name]}
         assert moved == set(orphans)
-        assert shards.overlaps() == []
 
 
 def keeps_its_own(before: Mapping[str, str], owners: Mapping[str, str]) -> None:
@@ -78,9 +65,7 @@ async def test_s5_stopping_replica_hands_over_after_its_last_reconcile_without_l
     mode: ShardingSettings,
 ) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b", "c")
-        await shards.objects(12)
-        before = await shards.settled("abc")
+        before = await shards.filled("abc", objects=12)
         busy = next(name for name in before if before[name] == "a")
         shards.blocked[busy] = asyncio.Event()
         await shards.change(busy, "2")
@@ -95,14 +80,11 @@ async def test_s5_stopping_replica_hands_over_after_its_last_reconcile_without_l
         moved = {name: after[name] for name in before if before[name] == "a"}
         await shards.all_run_by(moved, since=released, within=5.0)
         assert max(span.began for span in shards.spans) - released <= 2.0
-        assert shards.overlaps() == []
 
 
 async def test_s5_new_objects_during_a_last_reconcile_get_other_owners_at_once(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b", "c")
-        await shards.objects(12)
-        before = await shards.settled("abc")
+        before = await shards.filled("abc", objects=12)
         shards.blocked = {name: asyncio.Event() for name in before if before[name] == "a"}
         blocked = dict(shards.blocked)
         for name in blocked:
@@ -120,14 +102,11 @@ async def test_s5_new_objects_during_a_last_reconcile_get_other_owners_at_once(m
             event.set()
         await stop
         await shards.settled("bc", within=5.0)
-        assert shards.overlaps() == []
 
 
 async def test_s6_key_in_a_long_reconcile_moves_after_it_others_at_once(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(24)
-        before = await shards.settled("ab")
+        before = await shards.filled("ab", objects=24)
         shards.blocked = {name: asyncio.Event() for name in before}
         blocked = dict(shards.blocked)
         for name in before:
@@ -142,14 +121,11 @@ async def test_s6_key_in_a_long_reconcile_moves_after_it_others_at_once(mode: Sh
             event.set()
         await shards.settled("abc")
         assert asyncio.get_running_loop().time() - began < 3
-        assert shards.overlaps() == []
 
 
 async def test_s7_replica_paused_for_a_minute_writes_and_owns_nothing_on_waking(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b", "c")
-        await shards.objects(12)
-        before = await shards.settled("abc")
+        before = await shards.filled("abc", objects=12)
         busy = next(name for name in before if before[name] == "a")
         shards.blocked[busy] = asyncio.Event()
         await shards.change(busy, "2")
@@ -170,14 +146,11 @@ async def test_s7_replica_paused_for_a_minute_writes_and_owns_nothing_on_waking(
         assert [
             span for span in shards.spans if span.replica == "a" and span.began < woke + 3 and span.ended is None
         ] == []
-        assert shards.overlaps() == []
 
 
 async def test_s8_disconnected_replica_stops_itself_long_before_others_take_over(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b", "c")
-        await shards.objects(12)
-        before = await shards.settled("abc")
+        before = await shards.filled("abc", objects=12)
         shards.blocked = {name: asyncio.Event() for name in before if before[name] == "a"}
         for name in shards.blocked:
             await shards.change(name, "2")
@@ -190,15 +163,12 @@ async def test_s8_disconnected_replica_stops_itself_long_before_others_take_over
         shards.blocked = {}
         await shards.settled("bc")
         assert [span for span in shards.spans if span.began > cut and span.began - cut < 20.0] == []
-        assert shards.overlaps() == []
 
 
 async def test_s9_replicas_with_different_views_of_the_ring_never_overlap(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         shards.cost = lambda: 0.5
-        await started(shards, "a", "b")
-        await shards.objects(16)
-        await shards.settled("ab")
+        await shards.filled("ab", objects=16)
         release = shards.stall("a", "/leases")
         await shards.start("c")
         for number in range(16):
@@ -206,14 +176,11 @@ async def test_s9_replicas_with_different_views_of_the_ring_never_overlap(mode: 
         await asyncio.sleep(10)
         release()
         await shards.settled("abc")
-        assert shards.overlaps() == []
 
 
 async def test_s10_two_joins_and_a_leave_move_each_key_at_most_once(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b", "c")
-        await shards.objects(40)
-        await shards.settled("abc")
+        await shards.filled("abc", objects=40)
         claims = len(shards.claims)
         await shards.start("d")
         await shards.start("e")
@@ -222,12 +189,11 @@ async def test_s10_two_joins_and_a_leave_move_each_key_at_most_once(mode: Shardi
         await shards.settled("bcde")
         moved = [name for name, _ in shards.claims[claims:]]
         assert len(moved) == len(set(moved))
-        assert shards.overlaps() == []
 
 
 async def test_s11_a_replica_that_never_becomes_a_member_orphans_nothing(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b", "c")
+        await shards.start_all("a", "b", "c")
         starting = asyncio.create_task(shards.start("d", patience=30.0))
         await asyncio.sleep(0)
         shards.kill("d")
@@ -240,9 +206,7 @@ async def test_s11_a_replica_that_never_becomes_a_member_orphans_nothing(mode: S
 async def test_s12_no_update_is_lost_to_object_and_status_changes_during_moves(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
         shards.cost = lambda: 0.3
-        await started(shards, "a", "b")
-        await shards.objects(16)
-        await shards.settled("ab")
+        await shards.filled("ab", objects=16)
         starting = asyncio.create_task(shards.start("c"))
         for round_ in range(20):
             for number in range(16):
@@ -253,7 +217,6 @@ async def test_s12_no_update_is_lost_to_object_and_status_changes_during_moves(m
         await asyncio.sleep(10)
         copies = [await shards.copy(f"source-{number}") for number in range(16)]
         assert copies == ["19"] * 16
-        assert shards.overlaps() == []
 
 
 async def test_s12_children_with_controllers_of_their_own_go_where_their_parent_goes() -> None:
@@ -301,7 +264,7 @@ async def test_s12_three_levels_with_a_root_label_share_owner_and_move_together(
             manager._core.controllers[spec.name] = spec.sharded(by=root_of)
 
     async with ByRoot(sharding=mode) as shards:
-        await started(shards, "a", "b")
+        await shards.start_all("a", "b")
         for tree in range(24):
             owner: kv.Object | None = None
             root = ""
@@ -330,9 +293,7 @@ async def test_s12_three_levels_with_a_root_label_share_owner_and_move_together(
 
 async def test_s13_removed_or_forged_stamp_costs_one_write_and_an_event(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(24)
-        before = await shards.settled("ab")
+        before = await shards.filled("ab", objects=24)
         mine = [name for name in before if before[name] == "a"][:2]
         other = next(name for name in before if before[name] == "b")
         foreign = (await shards.client.get(CONFIG_MAP, other, NAMESPACE)).metadata.annotation(STAMP)
@@ -359,19 +320,16 @@ async def test_s13_removed_or_forged_stamp_costs_one_write_and_an_event(mode: Sh
 
 async def test_s13_epochs_increase_despite_a_low_forgery_while_the_owner_was_dead(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(8)
-        before = await shards.settled("ab")
+        before = await shards.filled("ab", objects=8)
         gone = (await shards.client.get(CONFIG_MAP, of(before, "b"), NAMESPACE)).metadata.annotation(STAMP)
         await shards.stop("b")
         await shards.settled("a")
         await asyncio.sleep(40)
         shards.kill("a")
         await shards.stamp("source-1", f"{gone.partition('/')[0]}/1")
-        await started(shards, "c")
+        await shards.start_all("c")
         owners = await shards.settled("c")
         await shards.all_run_by(owners, since=40.0, within=60.0)
-        assert shards.overlaps() == []
 
 
 def of(owners: dict[str, str], replica: str) -> str:
@@ -380,24 +338,21 @@ def of(owners: dict[str, str], replica: str) -> str:
 
 async def test_s14_full_restart_is_over_in_20_seconds_without_a_duplicate_creation(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b", "c")
-        await shards.objects(20)
-        await shards.settled("abc")
+        await shards.filled("abc", objects=20)
         await asyncio.gather(*(shards.stop(name) for name in "abc"))
         created = sum("ADDED secrets" in one.what for one in shards.audit)
         began = asyncio.get_running_loop().time()
-        await started(shards, "d", "e", "f")
+        await shards.start_all("d", "e", "f")
         owners = await shards.settled("def", within=20.0)
         await shards.all_run_by(owners, since=began, within=20.0 - (asyncio.get_running_loop().time() - began))
         assert sum("ADDED secrets" in one.what for one in shards.audit) == created == 20
-        assert shards.overlaps() == []
 
 
 async def test_s15_five_replicas_do_at_least_three_times_the_work_of_one(mode: ShardingSettings) -> None:
     seconds = {}
     for names in ("a", "abcde"):
         async with Shards(concurrency=2, sharding=mode) as shards:
-            await started(shards, *names)
+            await shards.start_all(*names)
             await shards.objects(200)
             owners = await shards.settled(names)
             await asyncio.sleep(10)
@@ -407,7 +362,6 @@ async def test_s15_five_replicas_do_at_least_three_times_the_work_of_one(mode: S
                 await shards.change(name, "2")
             await shards.all_run_by(owners, since=began, within=600.0)
             seconds[names] = asyncio.get_running_loop().time() - began
-            assert shards.overlaps() == []
     assert seconds["a"] / seconds["abcde"] >= 3.0
 
 
@@ -419,7 +373,7 @@ async def test_s16_switch_from_leader_to_ring_and_back_never_overlaps_reconciles
         led = replace(HASH, mode="leader")
         for sharding, names in ((led, "ab"), (HASH, "cde"), (COORDINATOR, "hij"), (led, "fg")):
             shards.sharding = sharding
-            await started(shards, *names)
+            await shards.start_all(*names)
             await asyncio.sleep(30)
             worked = {span.replica for span in shards.spans if span.replica in names}
             # By their hashes, a replica of three may own none of twelve objects.
@@ -435,9 +389,7 @@ async def test_s16_switch_from_leader_to_ring_and_back_never_overlaps_reconciles
 async def test_s16_rolling_switch_from_hash_to_coordinator_and_back_never_overlaps_reconciles() -> None:
     async with Shards() as shards:
         shards.cost = lambda: 0.5
-        await started(shards, "a", "b")
-        await shards.objects(12)
-        await shards.settled("ab")
+        await shards.filled("ab", objects=12)
         loading = asyncio.create_task(keep_changing(shards, 12))
         for sharding, names in ((COORDINATOR, "cd"), (HASH, "ef")):
             shards.sharding = sharding
@@ -450,7 +402,6 @@ async def test_s16_rolling_switch_from_hash_to_coordinator_and_back_never_overla
             await asyncio.sleep(5)
         loading.cancel()
         assert {span.replica for span in shards.spans} == set("abcdef")
-        assert shards.overlaps() == []
 
 
 async def keep_changing(shards: Shards, count: int) -> None:
@@ -463,9 +414,7 @@ async def keep_changing(shards: Shards, count: int) -> None:
 
 async def test_at_rest_no_stamp_is_written(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(10)
-        await shards.settled("ab")
+        await shards.filled("ab", objects=10)
         await asyncio.sleep(10)
         claims = len(shards.claims)
         await asyncio.sleep(3600)
@@ -474,9 +423,7 @@ async def test_at_rest_no_stamp_is_written(mode: ShardingSettings) -> None:
 
 async def test_deleted_lease_is_created_again_and_no_object_moves(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(10)
-        before = await shards.settled("ab")
+        before = await shards.filled("ab", objects=10)
         claims = len(shards.claims)
         for lease in await shards.client.list(LEASE, NAMESPACE):
             await shards.client.delete(LEASE, lease.name, NAMESPACE)
@@ -497,9 +444,7 @@ async def test_deleted_lease_is_created_again_and_no_object_moves(mode: Sharding
 )
 async def test_edited_lease_with_its_holder_moves_no_object(mode: ShardingSettings, spec: dict[str, Any]) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(10)
-        before = await shards.settled("ab")
+        before = await shards.filled("ab", objects=10)
         await asyncio.sleep(20)
         claims = len(shards.claims)
         for part in range(5):  # at different times between two renewals
@@ -511,7 +456,6 @@ async def test_edited_lease_with_its_holder_moves_no_object(mode: ShardingSettin
         await asyncio.sleep(60)
         assert await shards.stamps() == before
         assert len(shards.claims) == claims
-        assert shards.overlaps() == []
 
 
 @pytest.mark.parametrize("value", [None, "another"], ids=["removed", "replaced"])
@@ -519,9 +463,7 @@ async def test_member_restores_a_removed_ring_label_before_others_presume_its_de
     mode: ShardingSettings, value: str | None
 ) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(10)
-        before = await shards.settled("ab")
+        before = await shards.filled("ab", objects=10)
         claims = len(shards.claims)
         for lease in await shards.client.list(LEASE, NAMESPACE, labels=f"{Label.SHARD_RING}=operator"):
             bare = {"metadata": {"labels": {Label.SHARD_RING: value}}}
@@ -530,12 +472,11 @@ async def test_member_restores_a_removed_ring_label_before_others_presume_its_de
         assert len(await shards.client.list(LEASE, NAMESPACE, labels=f"{Label.SHARD_RING}=operator")) == 2
         assert await shards.stamps() == before
         assert len(shards.claims) == claims
-        assert shards.overlaps() == []
 
 
 async def test_lease_of_a_dead_member_is_deleted_by_another_member_later(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b")
+        await shards.start_all("a", "b")
         shards.kill("a")
         await asyncio.sleep(700)
         members = await shards.client.list(LEASE, NAMESPACE, labels=f"{Label.SHARD_RING}=operator")

@@ -20,10 +20,6 @@ from konverge.words import Label, Reason
 EVENT = kv.kind("events.k8s.io/v1", "Event")
 
 
-async def started(shards: Shards, *names: str) -> None:
-    await asyncio.gather(*(shards.start(name) for name in names))
-
-
 def sample(shards: Shards, replica: str, name: str) -> float | None:
     return shards.replicas[replica].metrics.registry.get_sample_value(name, {"name": "operator"})
 
@@ -45,9 +41,7 @@ async def lease_of(shards: Shards, replica: str) -> kv.Object:
 
 async def test_no_event_reports_a_lease_at_rest_or_while_members_change(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(6)
-        await shards.settled("ab")
+        await shards.filled("ab", objects=6)
         await asyncio.sleep(120)
         await shards.stop("b")
         await asyncio.sleep(30)
@@ -56,7 +50,7 @@ async def test_no_event_reports_a_lease_at_rest_or_while_members_change(mode: Sh
 
 async def test_deleted_lease_is_reported_once_when_created_again(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b")
+        await shards.start_all("a", "b")
         lease = await lease_of(shards, "a")
         await shards.client.delete(LEASE, lease.name, NAMESPACE)
         await asyncio.sleep(60)
@@ -80,7 +74,7 @@ async def test_edited_lease_is_reported_and_so_is_its_loss_to_another_holder(
     mode: ShardingSettings, change: dict[str, Any], lost: bool
 ) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b")
+        await shards.start_all("a", "b")
         lease = await lease_of(shards, "a")
         await shards.client.patch(LEASE, lease.name, NAMESPACE, patch=change, style="merge")
         await asyncio.sleep(60)
@@ -93,7 +87,7 @@ async def test_lease_without_its_label_gets_it_back_with_the_next_renewal(
     mode: ShardingSettings, value: str | None
 ) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a")
+        await shards.start_all("a")
         lease = await lease_of(shards, "a")
         bare = {"metadata": {"labels": {Label.SHARD_RING: value}}}
         await shards.client.patch(LEASE, lease.name, NAMESPACE, patch=bare, style="merge")
@@ -103,9 +97,7 @@ async def test_lease_without_its_label_gets_it_back_with_the_next_renewal(
 
 async def test_reconnected_replica_reports_the_loss_and_no_fault_for_moved_objects(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(8)
-        await shards.settled("ab")
+        await shards.filled("ab", objects=8)
         lease = await lease_of(shards, "a")
         shards.replicas["a"].wire.pause()
         await asyncio.sleep(60)
@@ -121,9 +113,7 @@ async def test_reconnected_replica_reports_the_loss_and_no_fault_for_moved_objec
 
 async def test_only_a_live_members_stamp_on_an_owned_object_counts_as_double(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(8)
-        owners = await shards.settled("ab")
+        owners = await shards.filled("ab", objects=8)
         mine = next(name for name, owner in owners.items() if owner == "a")
         other = next(name for name, owner in owners.items() if owner == "b")
         foreign = (await shards.client.get(CONFIG_MAP, other, NAMESPACE)).metadata.annotation(STAMP)
@@ -140,7 +130,7 @@ async def test_only_a_live_members_stamp_on_an_owned_object_counts_as_double(mod
 
 async def test_ring_generation_changes_only_with_its_members(mode: ShardingSettings) -> None:
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b")
+        await shards.start_all("a", "b")
         await asyncio.sleep(10)
         before = sample(shards, "a", "konverge_shard_ring_generation")
         assert before
@@ -159,9 +149,7 @@ async def test_death_of_a_member_changes_the_ring_and_its_expiry_does_not(mode: 
         return shards.replicas["a"].metrics.registry.get_sample_value("konverge_shard_members", labels)
 
     async with Shards(sharding=mode) as shards:
-        await started(shards, "a", "b")
-        await shards.objects(6)
-        await shards.settled("ab")
+        await shards.filled("ab", objects=6)
         await asyncio.sleep(10)
         before = sample(shards, "a", "konverge_shard_ring_generation")
         shards.kill("b")
@@ -177,9 +165,7 @@ async def test_death_of_a_member_changes_the_ring_and_its_expiry_does_not(mode: 
 
 async def test_coordinator_counts_objects_without_an_owner_and_their_waiting_time() -> None:
     async with Shards(sharding=COORDINATOR) as shards:
-        await started(shards, "a", "b", "c")
-        await shards.objects(12)
-        owners = await shards.settled("abc")
+        owners = await shards.filled("abc", objects=12)
         await asyncio.sleep(5)
         holder = (await shards.lease()).data["spec"]["holderIdentity"].partition("_")[0]
         names = ("konverge_shard_unowned_objects", "konverge_shard_unowned_age_seconds")
@@ -212,7 +198,7 @@ async def test_unlabelled_object_is_logged_once_and_again_when_it_is_assigned() 
 
     with structlog.testing.capture_logs() as lines:
         async with Shards(sharding=COORDINATOR) as shards:
-            await started(shards, "a")
+            await shards.start_all("a")
             await asyncio.sleep(5)
             shards.delays["a"] = unreachable
             await shards.objects(3)
@@ -235,7 +221,7 @@ async def test_unlabelled_object_is_logged_once_and_again_when_it_is_assigned() 
 async def test_replica_with_slow_renewals_reports_it_in_log_and_later_event(mode: ShardingSettings) -> None:
     with structlog.testing.capture_logs() as lines:
         async with Shards(sharding=mode) as shards:
-            await started(shards, "a", "b")
+            await shards.start_all("a", "b")
             lease = await lease_of(shards, "a")
             shards.delays["a"] = lambda request: 12.0 if "/leases" in request.path else 0.0
             await asyncio.sleep(30)
@@ -264,9 +250,7 @@ async def test_edited_stamp_is_reported_in_the_log_and_an_object_event(
 ) -> None:
     with structlog.testing.capture_logs() as lines:
         async with Shards(sharding=mode) as shards:
-            await started(shards, "a")
-            await shards.objects(1)
-            await shards.settled("a")
+            await shards.filled("a", objects=1)
             await asyncio.sleep(5)
             await shards.stamp("source-0", stamp)
             await asyncio.sleep(5)

@@ -11,8 +11,6 @@ from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.reconcilers.apps import Settings
 
-__all__ = ["RAW", "READY", "SETTINGS", "said", "spec", "without_rules"]
-
 RAW = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance", namespaced=True, plural="applicationinstances")
 SETTINGS = Settings(source_grace=timedelta(seconds=1))
 

@@ -11,8 +11,6 @@ from konverge.objects import Object
 from konverge.reconcilers.pools.buckets.object_bucket_claim import OBJECT_BUCKET_CLAIM
 from konverge_testing.standin import Json, StandIn
 
-__all__ = ["BucketProvisioner"]
-
 _FINALIZER: Final = "objectbucket.io/finalizer"
 
 

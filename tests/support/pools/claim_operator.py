@@ -21,8 +21,6 @@ from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.runtime.builder.watched import Indexed
 
-__all__ = ["build", "pools", "serve"]
-
 
 class OfOneTenant(NextcloudReconciler):
     """Leaves the Nextclouds of other namespaces to other processes."""

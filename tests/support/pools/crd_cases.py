@@ -16,8 +16,6 @@ from konverge.crds.pools_v1alpha1 import (
     NextcloudVersionMap,
 )
 
-__all__ = ["CASES", "KINDS", "TABLE"]
-
 KINDS: tuple[type[CustomResource[Any, Any]], ...] = (
     NextcloudPool,
     Nextcloud,

@@ -20,8 +20,6 @@ from konverge.reconcilers.shared.helm_release.kinds import HELM_CHART, HELM_RELE
 from konverge.runtime import Manager
 from konverge_testing import Lab
 
-__all__ = ["DataKept", "Family", "whole_family"]
-
 _OWNER = "konverge.dev/owner-uid"
 _RELEASE = "app.kubernetes.io/instance"
 

@@ -21,8 +21,6 @@ from konverge.reconcilers.pools.words import Finalizer, InstancePhase, PoolsAnno
 from konverge.runtime import Context, Controller, ElectionSettings, Manager, ManagerSettings
 from konverge_testing import Lab, install_crds
 
-__all__ = ["EVENT", "NAMESPACE", "STOCK", "Clouds", "OneTenant", "forget_names", "forget_uids", "guarded"]
-
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 STOCK = "stock"
 """The pool of `Clouds.member`."""

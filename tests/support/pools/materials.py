@@ -29,8 +29,6 @@ from konverge_testing import Lab, install_crds
 from konverge_testing.cnpg import CnpgOperator, CnpgWorld, cnpg_crds
 from konverge_testing.flux import HelmController, World, flux_crds
 
-__all__ = ["CLAIM", "EVENT", "FULL", "NAME", "Materials", "OnlyOurs", "TakenDownInOrder", "UsersKept"]
-
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 NAME = "nc-happy-sun-a1b2c3"
 CLAIM = {"namespace": "tenant-acme", "name": "main", "uid": "uid-of-claim"}

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from konverge.reconcilers.pools.buckets.api import PAGE, ObjectVersion, S3Access, S3Api, Upload, VersionPage
 from konverge.reconcilers.pools.buckets.failures import BucketFailure, failure_of
 
-__all__ = ["MemoryBucket", "MemoryS3"]
-
 
 @dataclass
 class MemoryBucket:

@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 
 from konverge.reconcilers.pools.buckets import S3Access
 
-__all__ = ["FaultyS3", "faulty"]
-
 _LENGTH: Final = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _EXPECT: Final = re.compile(rb"\r\nexpect:[^\r]*", re.IGNORECASE)
 _STALL, _HANG = -1, -2

@@ -8,8 +8,6 @@ from typing import Any
 
 from konverge.reconcilers.pools.buckets import S3Access
 
-__all__ = ["MOTO_KEY", "SECRET_KEY", "MotoServer", "moto_server"]
-
 MOTO_KEY = "AKIAMOTOMOTOMOTOMOTO"
 SECRET_KEY = "hunter2/hunter2+hunter2"  # of a server in this process
 

@@ -19,8 +19,6 @@ from aiohttp.test_utils import RawTestServer
 from konverge.reconcilers.pools.buckets import S3Access
 from konverge.reconcilers.pools.buckets.words import OWNER_TAG
 
-__all__ = ["XmlS3"]
-
 
 @dataclass
 class XmlS3:

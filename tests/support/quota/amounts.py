@@ -8,8 +8,6 @@ from typing import Any
 from konverge import quantities
 from konverge.reconcilers.quota.amounts import Amounts
 
-__all__ = ["read"]
-
 
 def read(values: Mapping[str, Any] | None) -> Amounts:
     """Read a ResourceList as billionths; raises ValueError for an invalid quantity."""

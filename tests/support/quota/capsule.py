@@ -23,8 +23,6 @@ from konverge.kinds import kind
 from konverge.objects import Object
 from konverge_testing import install_crds
 
-__all__ = ["EXAMPLE", "NAMESPACE", "PODS", "QUOTA", "TENANT", "Capsule", "documents", "migration_world", "pod", "until"]
-
 EXAMPLE = Path(__file__).parents[3] / "examples" / "quota_migration"
 TENANT = kind("capsule.clastix.io/v1beta2", "Tenant", namespaced=False, plural="tenants")
 NAMESPACE = kind("v1", "Namespace", namespaced=False)

@@ -17,21 +17,6 @@ from konverge.crds import crd, crd_stub
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.kinds import kind
 
-__all__ = [
-    "CREATED",
-    "EXAMPLES",
-    "TABLE",
-    "UPDATED",
-    "World",
-    "accept_examples",
-    "claim",
-    "condition",
-    "conditions",
-    "documents",
-    "outlive",
-    "pool",
-]
-
 _ROOT = Path(__file__).parents[3]
 MIGRATION = _ROOT / "examples" / "quota_migration"
 

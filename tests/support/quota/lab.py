@@ -20,8 +20,6 @@ from konverge.reconcilers.quota.kinds import NAMESPACE, RESOURCE_QUOTA
 from konverge.runtime import Manager, ManagerSettings
 from konverge_testing import Lab
 
-__all__ = ["CPU", "EVENT", "POD", "RELEASE", "TENANT", "HeldByTheRule", "Quotas", "spends", "without_uids"]
-
 CPU = "requests.cpu"
 TENANT = "capsule.clastix.io/tenant"
 RELEASE = "projectcapsule.dev/release"

@@ -6,8 +6,6 @@ from promql import Declared
 
 from konverge.reconcilers.quota.words import METRICS, MetricLabel, QuotaCondition, QuotaReason
 
-__all__ = ["DECLARED", "OF_THE_LIBRARY"]
-
 OF_THE_LIBRARY: dict[str, tuple[str, ...]] = {
     "controller_runtime_reconcile_total": ("controller", "result"),
     "controller_runtime_reconcile_time_seconds_bucket": ("controller", "le"),

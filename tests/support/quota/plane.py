@@ -29,8 +29,6 @@ from konverge.quantities import Quantity
 from konverge.reconcilers.quota.kinds import NAMESPACE, RESOURCE_QUOTA
 from konverge_testing import ControlPlane, Lab, install_crds
 
-__all__ = ["History", "Plane", "Stored", "cells", "open_plane", "pod", "printed_like"]
-
 _ACCOUNT = kind("v1", "ServiceAccount")
 _COLUMN = re.compile(r"\S+\s*")
 _LOOK = 0.1

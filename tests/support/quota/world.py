@@ -35,8 +35,6 @@ from konverge.reconcilers.quota.views import (
 )
 from konverge.reconcilers.quota.words import Semantics
 
-__all__ = ["DryWorld", "Rq", "pool"]
-
 CPU = "requests.cpu"
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -28,8 +28,6 @@ from konverge.kinds import kind_of
 from konverge_testing.lab.environments import memory_lab
 from konverge_testing.loop import VirtualTimeLoop
 
-__all__ = ["Attack", "Scene", "run_attacks", "scene"]
-
 _GROUP: Final = "rbac.authorization.k8s.io"
 _KEPT: Final = frozenset({"default", "kube-root-ca.crt", "capsule-pool-shared"})
 """Objects of the attacker's namespace that Kubernetes and the family quota create there."""

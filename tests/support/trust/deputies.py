@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from trust.snapshots import Key
 
-__all__ = ["RUNNER", "broken_bounds"]
-
 RUNNER: Final = "vworkspace-operation-runner"
 _ROLES: Final = ("roles.rbac.authorization.k8s.io", "rolebindings.rbac.authorization.k8s.io")
 _MANAGER: Final = "konverge"

@@ -15,8 +15,6 @@ from typing import Any, Self
 
 from konverge_testing import ApiServer
 
-__all__ = ["OF_DAEMON", "LoopMeter"]
-
 OF_DAEMON: ContextVar[bool] = ContextVar("of_daemon", default=False)
 """Whether a callback is the daemon's."""
 

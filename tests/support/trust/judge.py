@@ -17,8 +17,6 @@ from trust.stage import ATTACKER, DEMAND, HOME, INSTANCES, PLATFORM_KEY, VELERO,
 from konverge.reconcilers.machines.words import MachinesLabel
 from konverge_testing.nstance.instances import DELETED, DELETING
 
-__all__ = ["Judge"]
-
 _INSTANCES: Final = "nextcloudinstances.k8s.bnerd.com"
 _NEXTCLOUDS: Final = "nextclouds.k8s.bnerd.com"
 _SHARED: Final = "shared"

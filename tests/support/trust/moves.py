@@ -28,8 +28,6 @@ from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.errors import ApiError, Forbidden
 from konverge.kinds import kind_of
 
-__all__ = ["Move", "make_move", "moves", "names_of_victim"]
-
 Verb = Literal["create", "replace", "merge", "apply", "delete", "deletecollection", "status", "wait"]
 
 _WORDS: Final = (

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-__all__ = ["Key", "Snapshot", "differences", "flat", "part_of"]
-
 Key: TypeAlias = tuple[str, str, str]
 """Plural with group, namespace, name."""
 

@@ -46,22 +46,6 @@ from konverge_testing.flux import HelmController, flux_crds
 from konverge_testing.velero import VeleroServer, velero_crds
 from konverge_testing.volsync import VolSyncController, volsync_crds
 
-__all__ = [
-    "ATTACKER",
-    "DEMAND",
-    "HOME",
-    "INSTANCES",
-    "NAMESPACE",
-    "PLATFORM_KEY",
-    "PRIVATE",
-    "SECRET",
-    "VELERO",
-    "VICTIM",
-    "KeptAccesses",
-    "KeptOwners",
-    "Stage",
-]
-
 NAMESPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 SECRET = kind("v1", "Secret", namespaced=True, plural="secrets")
 HOME: Final = "konverge-system"

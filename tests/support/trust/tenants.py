@@ -18,8 +18,6 @@ from konverge.crds.resource import CustomResource
 from konverge.kinds import Kind, kind_of
 from konverge.objects import Object
 
-__all__ = ["EDIT", "Tenant", "bindings", "edit_rules", "tenant_models"]
-
 EDIT: Final = "konverge-edit"
 _FILES: Final = Path(__file__).parents[3] / "charts" / "konverge" / "files"
 _GROUP: Final = "rbac.authorization.k8s.io"

@@ -16,8 +16,6 @@ from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge_testing.velero import KINDS as VELERO_KINDS
 
-__all__ = ["ADMIN_BUCKET", "APP", "BACKUP", "ENGINES", "POOL_TIERS", "furnish", "operation"]
-
 APP: Final[dict[str, Any]] = {
     "appRef": {"catalogId": "shop"},
     "chart": {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from random import Random
@@ -37,12 +37,6 @@ from konverge_testing.lab import Lab
 
 SECRET = "hunter2"
 EVENT = kv.kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
-
-
-@pytest.fixture
-def logs() -> Iterator[list[Any]]:
-    with structlog.testing.capture_logs() as captured:
-        yield captured
 
 
 @pytest.mark.parametrize(

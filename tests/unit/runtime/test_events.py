@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Literal
 
 import pytest
-import structlog
 
 from konverge import errors
 from konverge.kinds import Kind, kind
@@ -55,17 +54,6 @@ class Client:
         assert (kind.api_version, kind.kind, style) == ("events.k8s.io/v1", "Event", "merge")
         self.patched.append((namespace, name, patch))
         return Object({})
-
-
-@pytest.fixture
-def metrics() -> Metrics:
-    return Metrics()
-
-
-@pytest.fixture
-def logs() -> Iterator[list[Any]]:
-    with structlog.testing.capture_logs() as captured:
-        yield captured
 
 
 def recorder(client: Client, metrics: Metrics, **numbers: Any) -> EventRecorder:

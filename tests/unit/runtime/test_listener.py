@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import pytest
-import structlog
 from aiohttp import web
 from event_loops import LOOPS
 
@@ -22,12 +21,6 @@ from konverge.runtime.http.site import Site
 
 SOON = 0.05
 REQUEST = b"GET /quick HTTP/1.1\r\nHost: x\r\n\r\n"
-
-
-@pytest.fixture
-def logs() -> Iterator[list[Any]]:
-    with structlog.testing.capture_logs() as captured:
-        yield captured
 
 
 @pytest.fixture(autouse=True, params=LOOPS)

@@ -6,14 +6,13 @@ import asyncio
 import json
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-import structlog
 from prometheus_client import CollectorRegistry
 
 import konverge as kv
@@ -37,10 +36,7 @@ USERS = {SCRAPER: User("prometheus", ()), OTHER: User("other", ("system:authenti
 READS_METRICS = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
 
 
-@pytest.fixture(autouse=True)
-def logs() -> Iterator[list[Any]]:
-    with structlog.testing.capture_logs() as captured:
-        yield captured
+pytestmark = pytest.mark.usefixtures("logs")
 
 
 async def bind(admin: Client, name: str, kind: str, subject: str, *rules: dict[str, Any]) -> None:

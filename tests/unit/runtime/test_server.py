@@ -6,14 +6,13 @@ import asyncio
 import gzip
 import json
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
 import pytest
-import structlog
 from prometheus_client import CollectorRegistry, Counter
 
 from konverge.daemon.settings import Settings
@@ -84,12 +83,6 @@ class Reply:
 @pytest.fixture
 def world() -> World:
     return World()
-
-
-@pytest.fixture
-def logs() -> Iterator[list[Any]]:
-    with structlog.testing.capture_logs() as captured:
-        yield captured
 
 
 def with_server(server: ProbeServer, use: Callable[[ProbeServer], Awaitable[None]]) -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-import structlog
 from event_loops import LOOPS
 
 from konverge.metrics import Metrics
@@ -21,17 +20,6 @@ from konverge.runtime.observability.event_loop import EventLoopMonitor, should_w
 from konverge_testing.loop import VirtualTimeLoop
 
 PATIENCE = 20.0
-
-
-@pytest.fixture
-def metrics() -> Metrics:
-    return Metrics()
-
-
-@pytest.fixture
-def logs() -> Iterator[list[Any]]:
-    with structlog.testing.capture_logs() as captured:
-        yield captured
 
 
 def counted(metrics: Metrics) -> dict[str, float]:

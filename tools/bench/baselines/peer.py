@@ -105,7 +105,7 @@ class Item(msgspec.Struct):
 def due(item: Item) -> bytes | None:
     """The body of the apply that brings the status up to date; None if it is."""
     generation, message = item.metadata.generation, f"revision {item.spec.revision} is in place"
-    last = next((one for one in item.status.conditions if one.get("type") == "Stalled"), {})
+    last = next((entry for entry in item.status.conditions if entry.get("type") == "Stalled"), {})
     is_false = last.get("status") == "False"
     in_step = is_false and last.get("observedGeneration") == generation and last.get("message") == message
     if in_step and item.status.observed_generation == generation:

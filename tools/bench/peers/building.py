@@ -16,8 +16,6 @@ from pathlib import Path
 
 from konverge_testing.binaries import Cache, is_program
 
-__all__ = ["RECIPES", "STAND_IN", "Recipe", "programs"]
-
 BENCH = Path(__file__).resolve().parent.parent
 STAND_IN = "standin"
 BUILD_SECONDS = 1800
@@ -61,14 +59,14 @@ def fingerprint(recipe: Recipe) -> str:
 
 def programs(wanted: set[str], environment: Mapping[str, str], tell: Callable[[str], None]) -> dict[str, Path]:
     """The built programs, by "go", "rust" and "standin"; prints one line for each program that could not be built."""
-    found = {}
+    result = {}
     for name in sorted(wanted & RECIPES.keys()):
         recipe = RECIPES[name]
         try:
-            found[name] = _program(name, recipe, environment, tell)
+            result[name] = _program(name, recipe, environment, tell)
         except (FileNotFoundError, subprocess.SubprocessError) as error:
             tell(f"skipped: {_what(name)} ({error})")
-    return found
+    return result
 
 
 def _what(name: str) -> str:
@@ -112,9 +110,9 @@ def _build(recipe: Recipe, cache: Path, home: Path, environment: Mapping[str, st
     if code:
         last = (log.read_text(errors="replace").splitlines() or ["no word"])[-1]
         raise subprocess.SubprocessError(f"the build failed: {last}; all of it is in {log}")
-    made = Path(recipe.made.format(**put))
-    if made.is_absolute():
-        shutil.copy2(made, partial / "peer")
+    path = Path(recipe.made.format(**put))
+    if path.is_absolute():
+        shutil.copy2(path, partial / "peer")
     partial.rename(home)
     for used in ("go-build", "cargo-target"):  # gigabytes that are no longer needed
         shutil.rmtree(cache / used, ignore_errors=True)

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from konverge.clock import monotonic
 
-__all__ = ["Bystander", "stand_by"]
-
 PAUSE = 0.01
 
 
@@ -47,10 +45,10 @@ def stand_by(words: int, answers: int) -> None:
         asked, _, _ = select.select([words], [], [], PAUSE)
         longest = max(longest, (monotonic() - last - PAUSE) * 1000)
         if asked:
-            said = os.read(words, 4096).split()
-            if not said:
+            message = os.read(words, 4096).split()
+            if not message:
                 return
-            for word in said:
+            for word in message:
                 if word == b"end":
                     os.write(answers, f"{longest:.3f}\n".encode())
                 longest = 0.0

@@ -25,8 +25,6 @@ from peers.publish import publish, published
 
 from konverge.clock import wall_clock
 
-__all__ = ["Options", "campaign", "options"]
-
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "guide" / "benchmark.md"
 
@@ -122,7 +120,7 @@ def campaign(chosen: Options) -> list[dict[str, Any]]:
         say(f"interrupted; go on with PEERS='{'--published ' if chosen.published else ''}--into {chosen.into}'")
     # The page keeps the rows that it has, even if this campaign was interrupted or has other sessions.
     known = {_place(record) for record in records}
-    records += [record for place, found in earlier.items() if place not in known for record in found]
+    records += [record for place, item in earlier.items() if place not in known for record in item]
     return (
         _told(records, chosen, json.loads(about.read_text()))
         if records and (fresh or chosen.publish or not chosen.measure)

@@ -21,8 +21,6 @@ from peers.objects import CRD, ITEMS, NAMESPACE, WARM, item, item_name, rights, 
 from konverge_testing import ControlPlane, ControlPlaneConfig
 from konverge_testing.arguments import etcd_arguments
 
-__all__ = ["Cluster", "RealServer", "Server", "cluster", "connected", "gathered", "stand_in"]
-
 ACCOUNT = "contestant"
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
@@ -89,10 +87,10 @@ class RealServer:
         etcd = await asyncio.create_subprocess_exec(
             self.plane.binaries.etcd, "--version", stdout=asyncio.subprocess.PIPE
         )
-        said, _ = await etcd.communicate()
+        message, _ = await etcd.communicate()
         unsafe = "--unsafe-no-fsync=true" in etcd_arguments(self.plane.blocking.layout)
         return {
-            "etcd": said.decode().split("\n", 1)[0].removeprefix("etcd Version: "),
+            "etcd": message.decode().split("\n", 1)[0].removeprefix("etcd Version: "),
             "fsync": "off (etcd --unsafe-no-fsync)" if unsafe else "on",
             "audit log": "off",
             "kube-controller-manager": "none",
@@ -142,8 +140,8 @@ class Cluster:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": as_}
         async with self.session.request(method, path, data=data, headers=headers, raise_for_status=True) as answer:
-            found: dict[str, Any] = json.loads(await answer.read())
-            return found
+            document: dict[str, Any] = json.loads(await answer.read())
+            return document
 
     async def facts(self) -> dict[str, str]:
         """The versions of the programs, and the flags that affect the figures."""
@@ -228,37 +226,39 @@ async def connected(server: Server) -> AsyncIterator[Cluster]:
 async def cluster(*, warm: int, program: Path | None = None) -> AsyncIterator[Cluster]:
     """Start the real server, or the stand-in if its program is given; install what the benchmark needs, and warm the server with `warm`
     objects of another namespace."""
-    async with _real() if program is None else stand_in(program) as server, connected(server) as made:
-        await _install(made)
-        await _warm(made, warm)
-        yield made
+    async with _real() if program is None else stand_in(program) as server, connected(server) as manifest:
+        await _install(manifest)
+        await _warm(manifest, warm)
+        yield manifest
 
 
-async def _install(made: Cluster) -> None:
-    await made.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
+async def _install(manifest: Cluster) -> None:
+    await manifest.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
     for name in (NAMESPACE, WARM):
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        await made.send("POST", "/api/v1/namespaces", namespace)
+        await manifest.send("POST", "/api/v1/namespaces", namespace)
     for path, document in rights(ACCOUNT):
-        await made.send("POST", path, document)
+        await manifest.send("POST", path, document)
     async with asyncio.timeout(60):
         while True:
             with contextlib.suppress(aiohttp.ClientResponseError):
-                await made.send("GET", ITEMS.format(WARM))
+                await manifest.send("GET", ITEMS.format(WARM))
                 return
             await asyncio.sleep(0.1)
 
 
-async def _warm(made: Cluster, count: int) -> None:
+async def _warm(manifest: Cluster, count: int) -> None:
     """Send every kind of request that a run sends, so that no contestant pays for the server's first time."""
     path = ITEMS.format(WARM)
 
     async def one(number: int) -> None:
-        await made.send("POST", path, item(number, WARM))
+        await manifest.send("POST", path, item(number, WARM))
         intent = status_intent(item_name(number), 1)
-        await made.send("PATCH", f"{path}/{item_name(number)}/status?fieldManager=peer&force=true", intent, as_=APPLY)
-        await made.send("PATCH", f"{path}/{item_name(number)}", {"spec": {"revision": 2}}, as_=MERGE)
+        await manifest.send(
+            "PATCH", f"{path}/{item_name(number)}/status?fieldManager=peer&force=true", intent, as_=APPLY
+        )
+        await manifest.send("PATCH", f"{path}/{item_name(number)}", {"spec": {"revision": 2}}, as_=MERGE)
 
     await gathered((one(number) for number in range(count)), 10)
-    await made.send("GET", path)
-    await made.send("DELETE", path)
+    await manifest.send("GET", path)
+    await manifest.send("DELETE", path)

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["BY_NAME", "CONTESTANTS", "LIMITS", "Contestant"]
-
 BENCH = Path(__file__).resolve().parent.parent
 
 

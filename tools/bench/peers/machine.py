@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Memory", "busy_seconds", "cpu_seconds", "describe", "memory", "parse_busy", "parse_cpu", "tree"]
-
 PROC = Path("/proc")
 TICKS = os.sysconf("SC_CLK_TCK")
 MIB = 1024 * 1024
@@ -84,8 +82,8 @@ def memory(pids: Iterable[int]) -> Memory:
 
 
 def _kib(status: str, name: str) -> float:
-    found = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
-    return float(found[1]) if found else 0.0
+    match = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
+    return float(match[1]) if match else 0.0
 
 
 def describe() -> dict[str, Any]:

@@ -4,20 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = [
-    "CRD",
-    "GROUP",
-    "ITEMS",
-    "NAMESPACE",
-    "VERSION",
-    "WARM",
-    "in_step",
-    "item",
-    "item_name",
-    "rights",
-    "status_intent",
-]
-
 GROUP, VERSION = "bench.konverge.dev", "v1"
 ITEMS = f"/apis/{GROUP}/{VERSION}/namespaces/{{}}/items"
 NAMESPACE, WARM = "bench", "warm"
@@ -137,9 +123,9 @@ def status_intent(name: str, generation: int) -> dict[str, Any]:
     }
 
 
-def in_step(found: dict[str, Any]) -> bool:
+def in_step(document: dict[str, Any]) -> bool:
     """Whether a contestant has nothing left to do for an item."""
-    generation, status = found["metadata"]["generation"], found.get("status", {})
+    generation, status = document["metadata"]["generation"], document.get("status", {})
     reached = [
         status.get("observedGeneration"),
         *(each.get("observedGeneration") for each in status.get("conditions", ())),

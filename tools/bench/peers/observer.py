@@ -16,8 +16,6 @@ import msgspec
 
 from konverge.clock import monotonic
 
-__all__ = ["Items", "Maps", "observing"]
-
 STREAM = "?watch=true&allowWatchBookmarks=true&timeoutSeconds=7200"
 INITIAL = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 BEGIN_SECONDS = 120
@@ -148,7 +146,7 @@ class Items(_Waiting):
         metadata, status = event.object.metadata, event.object.status
         if not self.noted(event.type, metadata):
             return
-        reached = min((one.observed_generation for one in status.conditions), default=0)
+        reached = min((condition.observed_generation for condition in status.conditions), default=0)
         reached = min(reached, status.observed_generation)
         if reached <= self.observed.get(metadata.name, 0):
             return

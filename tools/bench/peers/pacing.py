@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-__all__ = ["UNANSWERED_SECONDS", "Paced", "at_rate"]
-
 UNANSWERED_SECONDS = 10.0
 """Seconds' worth of calls without a response after which the load ends: the server itself is overloaded then."""
 

@@ -24,8 +24,6 @@ from peers.statistics_of import percentile
 
 from konverge.clock import monotonic
 
-__all__ = ["Figures", "Foreign", "cold", "fill", "idle", "open_loop", "repairs", "restarted", "storm"]
-
 Figures: TypeAlias = dict[str, Any]
 
 PATH = ITEMS.format(NAMESPACE)

@@ -12,9 +12,6 @@ from dataclasses import dataclass, replace
 from peers.contestants import CONTESTANTS, Contestant
 from peers.statistics_of import rotated
 
-__all__ = ["QUICK", "SESSIONS", "Run", "Session", "runs"]
-
-
 STAND_IN = "-standin"
 
 

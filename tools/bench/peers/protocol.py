@@ -27,8 +27,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-__all__ = ["Message", "Ready", "Stats", "environment", "parse"]
-
 
 @dataclass(frozen=True, slots=True)
 class Ready:
@@ -55,21 +53,21 @@ Message: TypeAlias = Ready | Stats
 def parse(line: bytes | str) -> Message | None:
     """Read a line of a contestant; None for a line outside the protocol. Raises ValueError for a malformed line of the protocol."""
     try:
-        said = json.loads(line)
+        document = json.loads(line)
     except ValueError:
         return None
-    if not isinstance(said, dict) or "peer" not in said:
+    if not isinstance(document, dict) or "peer" not in document:
         return None
-    match said["peer"]:
+    match document["peer"]:
         case "ready":
             return Ready(
-                bool(said.get("synced", True)),
-                bool(said.get("stalls", False)),
-                said.get("versions", {}),
-                said.get("settings", {}),
+                bool(document.get("synced", True)),
+                bool(document.get("stalls", False)),
+                document.get("versions", {}),
+                document.get("settings", {}),
             )
         case "stats":
-            return Stats(float(said.get("errors", 0)), said.get("stall_ms"), said.get("work_ms"))
+            return Stats(float(document.get("errors", 0)), document.get("stall_ms"), document.get("work_ms"))
         case other:
             raise ValueError(f"a contestant said {other!r}, which is not of the protocol")
 

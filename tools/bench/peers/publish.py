@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BEGIN", "END", "publish", "published", "replaced"]
-
 RUNS = "runs.jsonl"
 SAMPLES = "samples_ms"
 

@@ -14,8 +14,6 @@ from peers.plan import Session
 from peers.statistics_of import Spread, shown, spread
 from peers.svg import Bar, bars
 
-__all__ = ["COLUMNS", "Column", "counted", "disturbed", "plots", "rows", "session_table", "settings_table", "summary"]
-
 Record = Mapping[str, Any]
 QUIET = 0.05
 
@@ -112,7 +110,9 @@ def of_session(records: Iterable[Record], session: str) -> dict[str, list[Record
     """The records of a session by contestant, in the order of the tables."""
     mine = [record for record in counted(records) if record["session"] == session]
     return {
-        each.name: found for each in CONTESTANTS if (found := [one for one in mine if one["contestant"] == each.name])
+        each.name: results
+        for each in CONTESTANTS
+        if (results := [item for item in mine if item["contestant"] == each.name])
     }
 
 
@@ -148,9 +148,9 @@ def session_table(records: Iterable[Record], session: Session) -> str:
     head = ["", *(BY_NAME[name].label for name in mine)]
     lines = [head, ["---"] + ["---:"] * len(mine)]
     for column in columns_of(mine, session):
-        cells = [cell(found, column) for found in mine.values()]
+        cells = [cell(item, column) for item in mine.values()]
         lines.append([f"{column.title}, {column.unit}", *cells])
-    lines.append(["runs", *(str(len(found)) for found in mine.values())])
+    lines.append(["runs", *(str(len(item)) for item in mine.values())])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
@@ -166,19 +166,19 @@ def summary(records: Iterable[Record], session: Session) -> str:
     if not shown_ones:
         return ""
     lines = [["", *(head for _, head in shown_ones)], ["---"] + ["---:"] * len(shown_ones)]
-    for name, found in mine.items():
-        lines.append([BY_NAME[name].label, *(cell(found, column, ranges=False) for column, _ in shown_ones)])
+    for name, item in mine.items():
+        lines.append([BY_NAME[name].label, *(cell(item, column, ranges=False) for column, _ in shown_ones)])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def cell(records: Sequence[Record], column: Column, *, ranges: bool = True) -> str:
     """Median and range, with a remark if a contestant failed or did not keep up."""
-    found = spread(value_of(record, column) for record in records)
-    if found is None:
+    result = spread(value_of(record, column) for record in records)
+    if result is None:
         return "failed" if all("failed" in record for record in records) else "-"
     failed = sum("failed" in record for record in records)
     behind = behind_in(records, column.part) if column.figure == "p99_ms" else ""
-    text = str(found) if ranges else shown(found.median)
+    text = str(result) if ranges else shown(result.median)
     return f"{text}{f', {behind}' if behind else ''}{f', {failed} failed' if failed else ''}"
 
 
@@ -187,24 +187,24 @@ def behind_in(records: Iterable[Record], part: str) -> str:
 
     If the load ended because the server did not respond, the figure is not a result of the contestant.
     """
-    found = [record["phases"][part] for record in records if part in record.get("phases", {})]
-    if not part.startswith("open") or sum(bool(each["keeps_up"]) for each in found) * 2 > len(found):
+    results = [record["phases"][part] for record in records if part in record.get("phases", {})]
+    if not part.startswith("open") or sum(bool(each["keeps_up"]) for each in results) * 2 > len(results):
         return ""
-    cut = sum(bool(each.get("cut")) for each in found)
-    return "the server does not take the load" if cut * 2 > len(found) else "does not keep up"
+    cut = sum(bool(each.get("cut")) for each in results)
+    return "the server does not take the load" if cut * 2 > len(results) else "does not keep up"
 
 
 def rows(records: Sequence[Record], session: Session, how: str) -> list[dict[str, Any]]:
     """The rows for build/bench.json; names stay the same from one version to the next."""
-    made = []
-    for name, found in of_session(records, session.name).items():
-        for column in columns_of({name: found}, session):
-            value = spread(value_of(record, column) for record in found)
+    manifest = []
+    for name, item in of_session(records, session.name).items():
+        for column in columns_of({name: item}, session):
+            value = spread(value_of(record, column) for record in item)
             if column.row and value is not None:
-                made.append(
+                manifest.append(
                     row(f"{session.name}, {name}: {column.title}", value, column.unit, f"{session.title}; {how}")
                 )
-    return made
+    return manifest
 
 
 def row(name: str, value: Spread, unit: str, how: str) -> dict[str, Any]:
@@ -222,20 +222,22 @@ def row(name: str, value: Spread, unit: str, how: str) -> dict[str, Any]:
 
 def plots(records: Sequence[Record], session: Session) -> dict[str, str]:
     """The plots of a session by file name."""
-    mine, made = of_session(records, session.name), {}
+    mine, manifest = of_session(records, session.name), {}
     for column in columns_of(mine, session):
         if column.plot:
-            each = [bar(name, found, column) for name, found in mine.items()]
+            each = [bar(name, item, column) for name, item in mine.items()]
             title = f"{column.plot} ({session.title})"
-            made[f"{session.name}-{column.part}-{column.figure}.svg".replace("_", "-")] = bars(title, column.unit, each)
-    return made
+            manifest[f"{session.name}-{column.part}-{column.figure}.svg".replace("_", "-")] = bars(
+                title, column.unit, each
+            )
+    return manifest
 
 
 def bar(name: str, records: Sequence[Record], column: Column) -> Bar:
     look = "l" if name in LIMITS else "o" if name.startswith("konverge") else "b"
     behind = behind_in(records, column.part)
     value = spread(value_of(record, column) for record in records)
-    note = behind or ("failed" if value is None and any("failed" in one for one in records) else "")
+    note = behind or ("failed" if value is None and any("failed" in item for item in records) else "")
     return Bar(BY_NAME[name].label, value, look, note)
 
 

@@ -16,8 +16,6 @@ from peers.protocol import Ready, Stats, parse
 
 from konverge.clock import monotonic
 
-__all__ = ["Died", "Running", "running"]
-
 END_SECONDS = 30
 ANSWER_SECONDS = 60
 TAIL = 15
@@ -84,8 +82,8 @@ class Running:
     async def stats(self) -> Stats:
         """Request its counters."""
         self.process.send_signal(signal.SIGUSR1)
-        found: Stats = await self.alive_during(self._stats.get(), ANSWER_SECONDS)
-        return found
+        result: Stats = await self.alive_during(self._stats.get(), ANSWER_SECONDS)
+        return result
 
     @property
     def pids(self) -> list[int]:
@@ -117,10 +115,10 @@ async def running(
             limit=2**20,
             start_new_session=True,
         )
-    made = Running(process, started, log)
-    listening = asyncio.create_task(made.listen())
+    manifest = Running(process, started, log)
+    listening = asyncio.create_task(manifest.listen())
     try:
-        yield made
+        yield manifest
     finally:
         await _end(process)
         await asyncio.gather(listening, return_exceptions=True)

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Request", "ended_watches", "errors", "parse", "reads", "writes"]
-
 _LINE = re.compile(r"^apiserver_request_total\{(?P<labels>.*)\} (?P<value>\S+)$")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _WRITES = frozenset({"APPLY", "PATCH", "POST", "PUT", "DELETE"})
@@ -26,11 +24,11 @@ class Request:
 
 def parse(text: str, resources: frozenset[str]) -> Counter[Request]:
     """The counts of the requests about these resources."""
-    found: Counter[Request] = Counter()
+    counter: Counter[Request] = Counter()
     for request, count in _series(text):
         if request.resource in resources:
-            found[request] += count
-    return found
+            counter[request] += count
+    return counter
 
 
 def _series(text: str) -> Iterator[tuple[Request, int]]:

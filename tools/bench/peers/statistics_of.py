@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-__all__ = ["Spread", "foreign_share", "percentile", "rotated", "shown", "spread"]
-
 T = TypeVar("T")
 
 

@@ -11,8 +11,6 @@ from html import escape
 
 from peers.statistics_of import Spread, shown
 
-__all__ = ["Bar", "bars"]
-
 WIDTH, LEFT, RIGHT, ROW, TOP = 760, 250, 130, 26, 46
 STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#1f2328}.t{font-weight:600;font-size:14px}.u{fill:#656d76}"

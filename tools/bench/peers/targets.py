@@ -9,8 +9,6 @@ from typing import Any
 from peers.report import COLUMNS, Column, Record, of_session, value_of
 from peers.statistics_of import shown, spread
 
-__all__ = ["TARGETS", "Target", "table", "verdicts"]
-
 OURS = "konverge"
 
 
@@ -103,5 +101,5 @@ def verdict(records: Sequence[Record], target: Target, how: str) -> dict[str, An
 
 def median(records: Sequence[Record], target: Target, name: str) -> float | None:
     """The median of one contestant's figure."""
-    found = spread(value_of(record, target.column) for record in of_session(records, target.session).get(name, ()))
-    return found.median if found else None
+    result = spread(value_of(record, target.column) for record in of_session(records, target.session).get(name, ()))
+    return result.median if result else None

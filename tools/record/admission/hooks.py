@@ -9,8 +9,6 @@ from typing import Any
 
 from aiohttp import web
 
-__all__ = ["HOOKS", "KEPT", "MAPS", "Data", "answered", "plane_answer"]
-
 Data = dict[str, Any]
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -46,9 +44,9 @@ def answered(behaviour: Any, review: Data, path: str) -> Data | None:
 
 async def plane_answer(behaviour: Any, review: Data, path: str) -> web.StreamResponse:
     """Respond to the real server."""
-    found = answered(behaviour, review, path)
-    if found is not None:
-        return web.json_response(found)
+    result = answered(behaviour, review, path)
+    if result is not None:
+        return web.json_response(result)
     if behaviour == "late":
         await asyncio.sleep(3)
     if behaviour == "broken":

@@ -13,8 +13,6 @@ from record.admission.world import Data
 
 from konverge_testing.plane import Plane
 
-__all__ = ["Server", "bare", "pause", "wait_for"]
-
 SECONDS = 20.0
 
 
@@ -70,8 +68,8 @@ class Server:
         status, document = self.ask("POST", path, body)
         if status != 201:
             raise SystemExit(f"{path}: {status} {document}")
-        made: Data = document
-        return made
+        manifest: Data = document
+        return manifest
 
     def wait_for_account(self, namespace: str) -> None:
         """Wait until pods can be created in a namespace."""
@@ -87,13 +85,13 @@ class Server:
         return self.ask("GET", path)[1]
 
 
-def bare(found: Any) -> Any:
+def bare(document: Any) -> Any:
     """Return a document without values that differ from run to run or are not compared."""
-    if isinstance(found, list):
-        return [bare(each) for each in found]
-    if not isinstance(found, dict):
-        return found
-    return {key: bare(value) for key, value in found.items() if key != "managedFields"}
+    if isinstance(document, list):
+        return [bare(each) for each in document]
+    if not isinstance(document, dict):
+        return document
+    return {key: bare(value) for key, value in document.items() if key != "managedFields"}
 
 
 def wait_for(what: str, done: Callable[[], bool]) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from record.admission.plane import Server, bare
 from record.admission.world import Data, pod
 
-__all__ = ["record_defaults", "record_evictions"]
-
 
 def record_evictions(server: Server) -> list[Data]:
     base, budgets = "/api/v1/namespaces/evictions", "/apis/policy/v1/namespaces/evictions/poddisruptionbudgets"
@@ -29,11 +27,11 @@ def record_evictions(server: Server) -> list[Data]:
             )
             server.ask("PATCH", f"{budgets}/{budget}/status", {"status": status}, merge)
         before = bare(server.get(budgets)["items"])
-        found = bare(server.get(f"{base}/pods/{name}"))
+        result = bare(server.get(f"{base}/pods/{name}"))
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
         code, document = server.ask("POST", f"{base}/pods/{name}/eviction", eviction)
         after = {item["metadata"]["name"]: item.get("status") for item in bare(server.get(budgets)["items"])}
-        cases.append({"pod": found, "before": before, "status": code, "answer": document, "after": after,
+        cases.append({"pod": result, "before": before, "status": code, "answer": document, "after": after,
                       "conditions": server.get(f"{base}/pods/{name}")["status"].get("conditions")})  # fmt: skip
     return cases
 

@@ -2,6 +2,9 @@
 
 Run it by hand after a new version of Kubernetes: `make record ONLY=admission`. It starts a plane of its own, writes
 `recorded.json` beside the tests of the rooms `auth` and `admission` and `bootstrap.json` into the room `auth`, and takes about a minute.
+
+The requests of the sections `world`, `requests`, `escalations`, `reviews` and `namespaces` are the files themselves, without the responses; a new
+case is a request without its response.
 """
 
 from __future__ import annotations
@@ -19,16 +22,7 @@ from aiohttp import web
 from record.admission.hooks import HOOKS, MAPS, plane_answer
 from record.admission.plane import Server, bare, pause, wait_for
 from record.admission.pods import record_defaults, record_evictions
-from record.admission.world import (
-    ESCALATIONS,
-    NAMESPACES,
-    QUOTA_SETUP,
-    QUOTA_STEPS,
-    REVIEWS,
-    RIGHTS,
-    RIGHTS_WORLD,
-    Data,
-)
+from record.admission.world import QUOTA_SETUP, QUOTA_STEPS, Data
 
 from konverge_testing.config import CONTROLLERS, ControlPlaneConfig
 from konverge_testing.plane import Plane
@@ -41,12 +35,14 @@ TOKEN_CACHE_SECONDS = 11.0
 """Seconds that a server caches the authentication of a token."""
 
 
-def clean(found: Data) -> Data:
+def clean(document: Data) -> Data:
     """Return an object as a client would write it."""
     metadata = {
-        key: value for key, value in found["metadata"].items() if key in ("annotations", "labels", "name", "namespace")
+        key: value
+        for key, value in document["metadata"].items()
+        if key in ("annotations", "labels", "name", "namespace")
     }
-    return {"apiVersion": found["apiVersion"], "kind": found["kind"], **bare(found), "metadata": metadata}
+    return {"apiVersion": document["apiVersion"], "kind": document["kind"], **bare(document), "metadata": metadata}
 
 
 # -- the room auth ----------------------------------------------------------------------------------------------------
@@ -54,34 +50,34 @@ def clean(found: Data) -> Data:
 
 def bootstrap(server: Server) -> list[Data]:
     """Return the roles and bindings of an untouched plane."""
-    found: list[Data] = []
+    results: list[Data] = []
     for plural in ("clusterroles", "clusterrolebindings", "roles", "rolebindings"):
         listed = server.get(f"{RBAC}/{plural}")
         kind = listed["kind"].removesuffix("List")
         whole = ({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, **item} for item in listed["items"])
-        found += [clean(each) for each in whole]
-    for each in found:
+        results += [clean(each) for each in whole]
+    for each in results:
         if each.get("aggregationRule"):
             # The controller may have written these already; the values follow from the other roles.
             each["rules"] = None
-    return found
+    return results
 
 
-def _rights(server: Server) -> Data:
+def _rights(server: Server, recorded: Data) -> Data:
     server.make("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rights"}})
-    for each in RIGHTS_WORLD:
+    for each in recorded["world"]:
         place = "/namespaces/rights" if "namespace" in each["metadata"] else ""
         server.make(f"{RBAC}{place}/{each['kind'].lower()}s", each)
     wait_for("aggregation", lambda: len(server.get(f"{RBAC}/clusterroles/sum")["rules"] or ()) == 2)
     wait_for("the view role", lambda: bool(server.get(f"{RBAC}/clusterroles/edit")["rules"]))
     pause(1.0)
     cases = []
-    for user, groups, method, path in RIGHTS:
+    for user, groups, method, path in _fields(recorded["requests"], "user", "groups", "method", "path"):
         sent: Data | None = {} if method in ("POST", "PUT", "PATCH") else None
         status, document = server.as_user(user, groups, method, path, sent)
         cases.append({"user": user, "groups": groups, "method": method, "path": path, **_refusal(status, document)})
     escalations = []
-    for user, groups, plural, body in ESCALATIONS:
+    for user, groups, plural, body in _fields(recorded["escalations"], "user", "groups", "plural", "body"):
         place = "/namespaces/rights" if "namespace" in body["metadata"] else ""
         status, document = server.as_user(user, groups, "POST", f"{RBAC}{place}/{plural}?dryRun=All", body)
         escalations.append(
@@ -95,7 +91,7 @@ def _rights(server: Server) -> Data:
             }
         )
     reviews = []
-    for user, groups, path, body in REVIEWS:
+    for user, groups, path, body in _fields(recorded["reviews"], "user", "groups", "path", "body"):
         status, document = server.as_user(user, groups, "POST", path, body)
         reviews.append(
             {"user": user, "groups": groups, "path": path, "body": body, "status": status, "answer": bare(document)}
@@ -103,12 +99,16 @@ def _rights(server: Server) -> Data:
     names = ("admin", "edit", "view")
     settled = {name: server.get(f"{RBAC}/clusterroles/{name}")["rules"] for name in names}
     return {
-        "world": RIGHTS_WORLD,
+        "world": recorded["world"],
         "aggregated": settled,
         "requests": cases,
         "escalations": escalations,
         "reviews": reviews,
     }
+
+
+def _fields(cases: list[Data], *names: str) -> list[list[Any]]:
+    return [[case[name] for name in names] for case in cases]
 
 
 def _refusal(status: int, document: Any) -> Data:
@@ -185,15 +185,15 @@ def _tokens(server: Server) -> Data:
     nobody = server.ask("GET", "/api/v1/pods", None, bare=True)
     basic = server.ask("GET", "/api/v1/pods", None, [("Authorization", "Basic YTpi")], bare=True)
     calls = {"wrong": wrong[1], "nobody": nobody[1], "basic": basic[1]}
-    found = {"requests": requests, "reviews": reviews, "self": bare(own[1]), "calls": calls}
-    shown: Data = json.loads(masked.sub("TOKEN", json.dumps(found)))
+    result = {"requests": requests, "reviews": reviews, "self": bare(own[1]), "calls": calls}
+    shown: Data = json.loads(masked.sub("TOKEN", json.dumps(result)))
     return shown
 
 
 # -- the room admission -----------------------------------------------------------------------------------------------
 
 
-def _namespaces(server: Server) -> list[Data]:
+def _namespaces(server: Server, recorded: list[Data]) -> list[Data]:
     finalized = {"name": "ending"}
     server.make("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": finalized})
     held = {"name": "held", "finalizers": ["example.com/hold"]}
@@ -201,7 +201,7 @@ def _namespaces(server: Server) -> list[Data]:
     server.ask("DELETE", "/api/v1/namespaces/ending")
     wait_for("the end", lambda: server.get("/api/v1/namespaces/ending")["status"]["phase"] == "Terminating")
     cases = []
-    for method, path, body in NAMESPACES:
+    for method, path, body in _fields(recorded, "method", "path", "body"):
         status, document = server.ask(method, path, body)
         cases.append({"method": method, "path": path, "body": body, "status": status, "answer": _failure(document)})
     server.ask(
@@ -248,7 +248,7 @@ def _recalculated(server: Server) -> Data:
         "/apis/coordination.k8s.io/v1": ["leases"],
     }
     pause(6.0)
-    found: Data = {}
+    result: Data = {}
     for namespace in QUOTA_SETUP:
         objects = {
             f"{base.removeprefix('/apis/').partition('/')[0] if base != '/api/v1' else ''}/{plural}": bare(
@@ -258,8 +258,8 @@ def _recalculated(server: Server) -> Data:
             for plural in plurals
         }
         quotas = bare(server.get(f"/api/v1/namespaces/{namespace}/resourcequotas")["items"])
-        found[namespace] = {"quotas": quotas, "objects": objects}
-    return found
+        result[namespace] = {"quotas": quotas, "objects": objects}
+    return result
 
 
 async def ask_with_webhooks(server: Server, cases: list[Data]) -> list[Data]:
@@ -300,7 +300,7 @@ async def _hook_case(
         "kind": f"{kind}WebhookConfiguration",
         "metadata": {"name": "probe"},
     }
-    made = await asyncio.to_thread(server.make, plural, {**config, "webhooks": json.loads(text)})
+    manifest = await asyncio.to_thread(server.make, plural, {**config, "webhooks": json.loads(text)})
     await asyncio.sleep(1.3)
     seen.clear()
     behaviour[0] = case["behaviour"]
@@ -312,7 +312,7 @@ async def _hook_case(
     status, document = await asyncio.to_thread(server.ask, method, path, body, headers)
     asked = sorted(seen, key=lambda each: str(each["target"])) if kind == "Validating" else list(seen)
     await asyncio.to_thread(server.ask, "DELETE", f"{plural}/probe")
-    shown = json.dumps({"asked": asked, "answer": bare(document), "webhooks": bare(made["webhooks"])})
+    shown = json.dumps({"asked": asked, "answer": bare(document), "webhooks": bare(manifest["webhooks"])})
     shown = (
         shown.replace(address, "ADDRESS").replace(address.removeprefix("https://"), "HOST").replace(bundle, "BUNDLE")
     )
@@ -330,13 +330,13 @@ def main() -> None:
         server = Server(plane)
         wait_for("the roles", lambda: server.ask("GET", f"{RBAC}/clusterroles/system:public-info-viewer")[0] == 200)
         roles = bootstrap(server)
-        auth: Data = _rights(server)
+        auth: Data = _rights(server, _recorded("auth"))
         for account in ("robot", "actor", "player"):
             plane.service_account_token("rights", account)
         auth["impersonations"] = _impersonations(server)
         auth["tokens"] = _tokens(server)
         admission: Data = {
-            "namespaces": _namespaces(server),
+            "namespaces": _namespaces(server, _recorded("admission")["namespaces"]),
             "quota": _quota(server),
             "evictions": record_evictions(server),
         }
@@ -348,6 +348,11 @@ def main() -> None:
     _write(ROOT / "testkit/konverge_testing/apiserver/auth/bootstrap.json", roles)
     _write(ROOMS / "auth/recorded.json", auth)
     _write(ROOMS / "admission/recorded.json", admission)
+
+
+def _recorded(room: str) -> Data:
+    recorded: Data = json.loads((ROOMS / room / "recorded.json").read_text())
+    return recorded
 
 
 def _write(path: Path, document: Any) -> None:

@@ -28,7 +28,7 @@ def operators(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     import by_operator
 
     yield by_operator
-    for name in ("by_operator", "operator_mistakes", "planting"):
+    for name in ("by_operator", "catalogue", "operator_mistakes", "planting"):
         if name not in before:
             sys.modules.pop(name, None)
 

@@ -26,8 +26,6 @@ from typing import Any, Final
 
 from yaml_files import load_yaml
 
-__all__ = ["KINDS", "VERBS", "Case", "Kind", "Step", "load_cases", "step_of"]
-
 CASES: Final = Path(__file__).parents[2] / "conformance" / "cases"
 
 VERBS: Final = (

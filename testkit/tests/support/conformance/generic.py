@@ -11,8 +11,6 @@ from typing import Any, Final
 from conformance.cases import KINDS, Case, Step
 from conformance.lines import Data, KindLines, merged
 
-__all__ = ["generic_cases"]
-
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 METADATA: Final = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"

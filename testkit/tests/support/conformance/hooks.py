@@ -23,8 +23,6 @@ from typing import Any, Final
 import trustme
 from aiohttp import web
 
-__all__ = ["READY", "HookServer", "configuration", "end_serving"]
-
 Data = dict[str, Any]
 
 READY: Final = "ready"

@@ -7,8 +7,6 @@ from typing import Any
 
 from conformance.cases import Case, Kind, Step
 
-__all__ = ["Data", "KindLines", "merged"]
-
 Data = dict[str, Any]
 
 

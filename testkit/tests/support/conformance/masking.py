@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-__all__ = ["mask"]
-
 _UID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[1-5][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b")
 _TIME: Final = re.compile(r"\b20(?:2[5-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 _VERSIONS: Final = re.compile(

@@ -10,8 +10,6 @@ from typing import Any, Final
 from conformance.cases import CASES, KINDS, VERBS, Case
 from yaml_files import load_yaml
 
-__all__ = ["differences", "expected_cells", "reasons", "report"]
-
 _LINES: Final = 40
 _WIDTH: Final = 600
 

@@ -18,8 +18,6 @@ from conformance.cases import KINDS, Case, Kind, Step
 from conformance.hooks import READY, configuration
 from conformance.targets import AGENT, Reply, Target
 
-__all__ = ["Runner", "run_case", "url_of"]
-
 _PATIENCE: Final = 10.0
 _CONVERGENCE: Final = 60.0
 """Seconds for the controllers of a busy real control plane, the deletion of a namespace above all."""

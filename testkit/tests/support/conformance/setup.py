@@ -15,8 +15,6 @@ from yaml_files import load_yaml
 from konverge.crds import crd
 from konverge.crds.ops_v1alpha1 import Operation
 
-__all__ = ["prepare"]
-
 _SETUP = Path(__file__).parents[2] / "conformance" / "setup.yaml"
 
 

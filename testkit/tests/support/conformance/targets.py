@@ -24,8 +24,6 @@ from konverge_testing.apiserver.shells import answered, refusal, warning_headers
 from konverge_testing.apiserver.statuses import StatusError
 from konverge_testing.control_plane import ControlPlane
 
-__all__ = ["AGENT", "MemoryTarget", "RealTarget", "Reply", "Target", "memory_target", "real_target"]
-
 AGENT: Final = "conformance/1.0"
 _FIRST_VERSION: Final = 1_000_000
 """Versions of the server in memory begin here, so that none looks like another number in a text."""

@@ -18,8 +18,6 @@ import trustme
 from aiohttp import web
 from conformance.hooks import end_serving
 
-__all__ = ["conversion_webhook"]
-
 Data = dict[str, Any]
 
 

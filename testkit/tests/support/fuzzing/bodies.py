@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 
 from konverge_testing.apiserver.nodes import ANYTHING, Node
 
-__all__ = ["carried", "changed", "json_patches"]
-
 Data = dict[str, Any]
 
 

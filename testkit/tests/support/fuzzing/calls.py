@@ -23,8 +23,6 @@ from konverge_testing.apiserver.catalog import builtin, definition_of, schema_no
 from konverge_testing.apiserver.nodes import ANYTHING, Node
 from konverge_testing.apiserver.resources import Resource
 
-__all__ = ["SETUP", "Script", "Sent", "places", "scripts"]
-
 Data = dict[str, Any]
 
 SETUP: Final[tuple[Data, ...]] = tuple(

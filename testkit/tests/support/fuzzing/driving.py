@@ -21,8 +21,6 @@ from konverge_testing.apiserver.shells import answered, refusal
 from konverge_testing.apiserver.statuses import StatusError
 from konverge_testing.loop import VirtualTimeLoop
 
-__all__ = ["problems_of"]
-
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _LONGEST: Final = 1000.0
 """Seconds of virtual time."""

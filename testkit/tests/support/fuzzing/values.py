@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 from konverge_testing.apiserver.nodes import Node
 
-__all__ = ["anything", "fitting", "texts"]
-
 _WORDS: Final = (
     *(
         "",

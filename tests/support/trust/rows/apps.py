@@ -12,8 +12,6 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.errors import Forbidden
 from konverge.reconcilers.shared.helm_release.kinds import HELM_CHART, HELM_RELEASE
 
-__all__ = ["ATTACKS"]
-
 RELEASE: Final = {"name": "shop", "namespace": ATTACKER}
 
 

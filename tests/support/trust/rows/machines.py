@@ -19,8 +19,6 @@ from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import MACHINE, MACHINE_POOL, POD
 from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
 
-__all__ = ["ATTACKS"]
-
 POD_SPEC: Final = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}
 EVICTION: Final = kind("policy/v1", "Eviction", namespaced=True, plural="evictions")
 

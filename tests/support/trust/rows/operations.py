@@ -19,8 +19,6 @@ from konverge.reconcilers.apps.operations.waiting.approval import claim_for
 from konverge_testing.argo import KINDS as ARGO
 from konverge_testing.velero import KINDS as VELERO_KINDS
 
-__all__ = ["ATTACKS"]
-
 JOB: Final = kind("batch/v1", "Job", namespaced=True, plural="jobs")
 POD_SPEC: Final = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}
 ROLES: Final = (

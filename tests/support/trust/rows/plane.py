@@ -13,8 +13,6 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import kind
 
-__all__ = ["ATTACKS"]
-
 NAMESPACE: Final = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 DENIED: Final = ("kube-system", "kube-public", "kube-whatever", HOME, VELERO, "flux-system", "cert-manager")
 WEB: Final = "web"

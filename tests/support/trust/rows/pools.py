@@ -15,8 +15,6 @@ from konverge.errors import Forbidden
 from konverge.kinds import kind
 from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE
 
-__all__ = ["ATTACKS"]
-
 SHARED: Final[dict[str, Any]] = {"poolSelector": {"matchLabels": {"tier": "shared"}}}
 PRIVATE_POOL: Final[dict[str, Any]] = {"poolSelector": {"matchLabels": {"tier": "private"}}}
 CRB: Final = {

@@ -12,8 +12,6 @@ from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Forbidden, Invalid
 from konverge.kinds import kind
 
-__all__ = ["ATTACKS"]
-
 QUOTA: Final = kind("v1", "ResourceQuota", namespaced=True, plural="resourcequotas")
 
 

@@ -11,8 +11,6 @@ from trust.stage import HOME
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.errors import Forbidden, Invalid
 
-__all__ = ["ATTACKS"]
-
 
 async def claim(here: Scene, name: str, spec: dict[str, Any], **metadata: Any) -> None:
     """Create a claim as a tenant."""

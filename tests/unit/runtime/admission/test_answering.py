@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,12 +25,6 @@ from konverge_testing import admit
 VALIDATING = kv.Webhook.validating(Widget)
 MUTATING = kv.Webhook.mutating(Widget)
 SECRETIVE = "the password is hunter2"
-
-
-@pytest.fixture
-def logs() -> Iterator[list[Any]]:
-    with structlog.testing.capture_logs() as captured:
-        yield captured
 
 
 def review(spec: dict[str, Any] | None = None, *, operation: str = "CREATE", **more: Any) -> bytes:

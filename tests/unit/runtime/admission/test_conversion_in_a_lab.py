@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import structlog
 from tanks import (
     BETA,
     GROUP,
@@ -32,11 +30,7 @@ from konverge.runtime.admission.configurations import DEFINITION
 from konverge_testing import Lab
 from konverge_testing.lab import explore
 
-
-@pytest.fixture(autouse=True)
-def logs() -> Iterator[list[Any]]:
-    with structlog.testing.capture_logs() as captured:
-        yield captured
+pytestmark = pytest.mark.usefixtures("logs")
 
 
 async def measure(tank: Tank, ctx: kv.Context[Tank]) -> kv.Outcome:

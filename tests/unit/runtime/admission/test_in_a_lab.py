@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import structlog
 from widgets import CONFIG_MAP, SECRET, By, Widget, WidgetSpec, widget
 
 import konverge as kv
@@ -20,11 +18,7 @@ from konverge.runtime.http.health import checks_of
 from konverge_testing import Lab
 from konverge_testing.lab import explore
 
-
-@pytest.fixture(autouse=True)
-def logs() -> Iterator[list[Any]]:
-    with structlog.testing.capture_logs() as captured:
-        yield captured
+pytestmark = pytest.mark.usefixtures("logs")
 
 
 def few(request: kv.AdmissionRequest[Widget]) -> kv.Allow | kv.Deny:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import structlog
 from widgets import Widget
 
 import konverge as kv
@@ -21,12 +19,6 @@ from konverge.runtime.admission.router import WebhookRouter
 THIN = kind("batch/v1", "CronJob", namespaced=True, plural="cronjobs")
 METADATA = '{"name":"one","namespace":"web"}'
 DELETING = '{"name":"one","namespace":"web","deletionTimestamp":"2026-01-01T00:00:00Z"}'
-
-
-@pytest.fixture
-def logs() -> Iterator[list[Any]]:
-    with structlog.testing.capture_logs() as captured:
-        yield captured
 
 
 def allowed(_: Any) -> kv.Allow:

@@ -6,14 +6,13 @@ import asyncio
 import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-import structlog
 from event_loops import LOOPS
 
 import konverge as kv
@@ -40,10 +39,7 @@ REVIEW = {
 }
 
 
-@pytest.fixture(autouse=True)
-def logs() -> Iterator[list[Any]]:
-    with structlog.testing.capture_logs() as captured:
-        yield captured
+pytestmark = pytest.mark.usefixtures("logs")
 
 
 @pytest.fixture(autouse=True, params=LOOPS)

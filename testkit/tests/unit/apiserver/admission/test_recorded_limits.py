@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from record.admission.hooks import answered as hook_answer
-from record.admission.limits_world import INJECTED, LIMIT_CASES, shown
+from record.admission.limits_world import INJECTED, shown
 
 from konverge_testing import ApiServer
 from konverge_testing.apiserver.admission import Handler
@@ -37,7 +37,7 @@ async def _ask(server: ApiServer, method: str, path: str, body: Data | None = No
     return answer.status, json.loads(answer.body)
 
 
-@pytest.mark.parametrize("name", sorted(LIMIT_CASES))
+@pytest.mark.parametrize("name", sorted(RECORDED.keys() - {INJECTED}))
 async def test_limit_ranges_default_and_bound_as_on_a_real_server(name: str) -> None:
     heavy = {"metadata": {"name": "heavy"}, "handler": "heavy", "overhead": {"podFixed": {"cpu": "1"}}}
     async with _server(name) as server:
@@ -62,7 +62,7 @@ async def test_fields_added_by_a_webhook_are_defaulted_as_on_a_real_server(case:
         return handle
 
     async with _server(INJECTED) as server:
-        made = LIMIT_CASES["defaults"][0]
+        made = RECORDED["defaults"][0]
         await _ask(server, "POST", f"/api/v1/namespaces/{INJECTED}/limitranges", made["body"])
         server.webhooks.update({f"{ADDRESS}{path}": handler(path) for path in ("/one", "/two")})
         hooks = json.loads(json.dumps(case["webhooks"]).replace("ADDRESS", ADDRESS).replace('"BUNDLE"', "null"))

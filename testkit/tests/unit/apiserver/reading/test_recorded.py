@@ -12,8 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
-from record.reading import COLLECTIONS, masked, masked_line, query_text
-from record.reading_script import WIDGETS
+from record.reading import COLLECTIONS, WIDGETS, masked, masked_line, query_text
 
 from konverge_testing.apiserver.nodes import Node
 from konverge_testing.apiserver.reading import (
