@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from konverge.kinds import kind_of
 from konverge_testing.lab.environments import memory_lab
 from konverge_testing.loop import VirtualTimeLoop
 
-__all__ = ["Attack", "Scene", "run_attacks", "scene"]
+__all__ = ["Attack", "Scene", "frozen", "run_attacks", "scene"]
 
 _GROUP: Final = "rbac.authorization.k8s.io"
 _KEPT: Final = frozenset({"default", "kube-root-ca.crt", "capsule-pool-shared"})
@@ -122,12 +122,23 @@ async def scene(*, seed: int = 0) -> AsyncIterator[Scene]:
         ]
         await furnish(stage)
         stage.meter.reset()
-        gc.collect()
-        gc.freeze()  # the heap of the server and the stand-ins; its collection is not the daemon's work
-        try:
+        with frozen():  # the heap of the server and the stand-ins: its collection is not the daemon's work
             yield Scene(stage, mallory, landlord, wanda)
-        finally:
-            gc.unfreeze()
+
+
+@contextmanager
+def frozen() -> Iterator[None]:
+    """Exempt the present heap from collection; what the run of the tests has exempted stays exempt afterwards."""
+    before = gc.get_freeze_count()
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if before:
+            gc.collect()
+            gc.freeze()
 
 
 def _landlord() -> list[dict[str, Any]]:
