@@ -53,6 +53,7 @@ class Polling(Generic[R]):
         self._server = server
         self._agent = agent
         self._version: int | None = None
+        self._timer: asyncio.TimerHandle
 
     async def wait(self) -> None:
         """Return as soon as the object passes the test."""
@@ -78,7 +79,6 @@ class Polling(Generic[R]):
         ended: asyncio.Future[bool] = loop.create_future()
 
         def look() -> None:
-            nonlocal timer
             if ended.done():  # cancelled at this very moment
                 return
             version = self._stored()
@@ -92,10 +92,10 @@ class Polling(Generic[R]):
             except Exception as error:  # noqa: BLE001  # the waiting task raises it
                 ended.set_exception(error)
                 return
-            timer = loop.call_at(next_look(began, loop.time()), look)
+            self._timer = loop.call_at(next_look(began, loop.time()), look)
 
-        timer = loop.call_at(next_look(began, loop.time()), look)
+        self._timer = loop.call_at(next_look(began, loop.time()), look)
         try:
             return await ended
         finally:
-            timer.cancel()
+            self._timer.cancel()

@@ -79,6 +79,13 @@ class Wire:
             self._resumed.set()
             self._resumed = None
 
+    async def _unpaused(self) -> bool:
+        """Wait for the end of a pause; returns whether there was one."""
+        resumed = self._resumed
+        if resumed is not None:
+            await resumed.wait()
+        return resumed is not None
+
     async def hang(self) -> None:
         """Never return, as a request of a dead process."""
         await asyncio.get_running_loop().create_future()
@@ -87,8 +94,7 @@ class Wire:
         """Carry one request."""
         if not self.alive:
             await self.hang()
-        if self._resumed is not None:
-            await self._resumed.wait()
+        if await self._unpaused():
             raise Unreachable(f"{request.what}: the process was paused")
         if self.gate is None or not about_of(request).writes:
             answer = await transport.send(request)
@@ -108,8 +114,7 @@ class Wire:
                 WIRE.reset(wire)
             if self.alive:
                 await self.gate.after(number, request, answer)
-        if self._resumed is not None:
-            await self._resumed.wait()
+        await self._unpaused()
         if not self.alive:
             await self.hang()
         return answer
@@ -117,8 +122,8 @@ class Wire:
     async def receive(self, reading: Awaitable[bytes]) -> bytes:
         """Return the bytes read; never return once the process is dead."""
         found = await reading
-        if self._resumed is not None:
-            await self._resumed.wait()
+        if self._resumed is not None:  # checked here: a coroutine for each line of each watch costs more
+            await self._unpaused()
         if not self.alive:
             await self.hang()
         return found

@@ -64,8 +64,13 @@ async def test_a_wait_ends_when_a_test_of_something_else_passes_or_fails(lab: La
 
 async def test_the_pauses_of_a_wait_grow_with_the_wait(lab: Lab, reads: list[str]) -> None:
     looks = list[float]()
+
+    def never(_: Widget) -> bool:
+        looks.append(asyncio.get_running_loop().time())
+        return False
+
     with pytest.raises(Unmet):
-        await lab.until(Widget, "one", lambda _: bool(looks.append(asyncio.get_running_loop().time())), timeout=100)
+        await lab.until(Widget, "one", never, timeout=100)
     pauses = [later - sooner for sooner, later in pairwise(looks)]
     assert pauses[:50] == pytest.approx([0.02] * 50)
     assert pauses == pytest.approx(sorted(pauses))
