@@ -23,7 +23,7 @@ import functools
 import math
 import selectors
 import threading
-from collections.abc import Callable, Iterator, MutableSequence
+from collections.abc import Callable, Iterator, MutableSequence, Sized
 from concurrent.futures import Executor
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
@@ -100,15 +100,14 @@ class _JumpingSelector(selectors.PollSelector):
         super().__init__()
         self.jump: Callable[[float], None] = lambda _seconds: None
         self.busy: Callable[[], bool] = lambda: False
-        self.turn: Callable[[], None] = lambda: None
+        self.turn: Callable[[bool], None] = lambda _at_work: None
         self.waited: Callable[[bool], None] = lambda _in_vain: None
+        self._files: Sized = self._fd_to_key  # type: ignore[attr-defined]  # selectors' own: its view counts in Python, at each turn of a loop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self.turn()
         at_work = timeout is not None and timeout <= 0
-        if at_work:
-            self.waited(False)
-        if at_work and len(self.get_map()) <= _OWN_FILES:
+        self.turn(at_work)
+        if at_work and len(self._files) <= _OWN_FILES:
             return []
         ready = super().select(0)
         if ready or at_work:
@@ -131,8 +130,9 @@ class _JumpingSelector(selectors.PollSelector):
 
     def _is_connected(self) -> bool:
         """Whether a connection is open or under way; a listening socket does not count."""
-        keys = self.get_map()
-        return len(keys) > _OWN_FILES and sum(not _listens(key) for key in keys.values()) > _OWN_FILES
+        return len(self._files) > _OWN_FILES and (
+            sum(not _listens(key) for key in self.get_map().values()) > _OWN_FILES
+        )
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
@@ -236,7 +236,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """Raise Livelock in the next iteration: the caller has seen the program repeat the same step."""
         self._given_up = True
 
-    def _turn(self) -> None:
+    def _turn(self, at_work: bool) -> None:
+        if at_work:
+            self._waiting_since = None
         if self.most_turns is not None:
             still = self._now == self._turned_at and not self._calls
             self._turned_at, self._turns = self._now, self._turns + 1 if still else 0

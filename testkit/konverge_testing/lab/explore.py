@@ -55,7 +55,7 @@ QUICK: Final = 60
 """Plans of one scenario in quick mode, unless a budget in seconds is given."""
 BUDGET: Final = 900.0
 """Seconds of CPU, of each process, for the plans of one scenario in full mode."""
-WORTH: Final = 0.08
+WORTH: Final = 0.03
 """The least CPU seconds of one run for plans to share their beginning: a copy of a process costs a few hundredths, more than a shorter run
 would save.
 """

@@ -20,12 +20,14 @@ import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from konverge.client import Client, ClientConfig
+from konverge.client.naming import user_agent
 from konverge.crds import crd_manifests
 from konverge.errors import AlreadyExists, NotFound, NotServed, UsageError
 from konverge.keys import Key
@@ -42,6 +44,7 @@ from konverge_testing.lab.definitions import is_served, missing_words, models_of
 from konverge_testing.lab.finalizing import LabManager
 from konverge_testing.lab.findings import Findings, Mistakes, unawaited_coroutines
 from konverge_testing.lab.plans import Lease
+from konverge_testing.lab.polling import Polling, next_look
 from konverge_testing.lab.process import FinalizeGate, Gate, Wire, killable
 from konverge_testing.lab.ready import Ready, is_ready
 from konverge_testing.lab.replicas import Replica, elected, wrong_clock
@@ -608,17 +611,9 @@ class Lab(Allowances):
 
     async def until(self, what: Kind[R] | type[R], name: str, test: Callable[[R], bool], *, timeout: float = 20.0) -> R:
         """Wait until an object exists and passes a test; returns it. Raises Unmet on a timeout."""
-        last: R | None = None
-        timeout, began = self.limit(timeout), asyncio.get_running_loop().time()
-        try:
-            async with asyncio.timeout(timeout):
-                while True:
-                    last = await self.find(what, name)
-                    if last is not None and test(last):
-                        return last
-                    await self._pause(began)
-        except TimeoutError:
-            raise Unmet(self._story(test, kind_of(what), name, last, timeout, await self._place(what))) from None
+        found = await self._poll(what, name, lambda one: one is not None and test(one), test, timeout)
+        assert found is not None
+        return found
 
     async def ready(self, what: Kind[R] | type[R], name: str, *, seconds: float = 1.0, timeout: float = 20.0) -> R:
         """Play the controllers of a workload in memory: the object becomes ready, now and after each change; returns it as ready.
@@ -640,20 +635,20 @@ class Lab(Allowances):
 
     async def until_gone(self, what: Kind[Any] | type[Any], name: str, *, timeout: float = 20.0) -> None:
         """Wait until an object no longer exists. Raises Unmet on a timeout."""
-        last: Any = None
-        timeout, began = self.limit(timeout), asyncio.get_running_loop().time()
+        await self._poll(what, name, lambda one: one is None, "to be gone", timeout)
+
+    async def _poll(
+        self, what: Kind[R] | type[R], name: str, test: Callable[[R | None], bool], awaited: Any, timeout: float
+    ) -> R | None:
+        timeout = self.limit(timeout)
+        polling = Polling(partial(self.find, what, name), test, self._server, user_agent(self.client.name))
         try:
             async with asyncio.timeout(timeout):
-                while (last := await self.find(what, name)) is not None:
-                    await self._pause(began)
+                await polling.wait()
         except TimeoutError:
-            raise Unmet(
-                self._story("to be gone", kind_of(what), name, last, timeout, await self._place(what))
-            ) from None
-
-    async def _pause(self, began: float) -> None:
-        """Sleep until the next poll: briefly at first, and longer the longer the wait has lasted."""
-        await asyncio.sleep(max(_POLL, (asyncio.get_running_loop().time() - began) / 50))
+            place = await self._place(what)
+            raise Unmet(self._story(awaited, kind_of(what), name, polling.last, timeout, place)) from None
+        return polling.last
 
     async def settled(self, *, quiet: float = 0.3, timeout: float = 20.0) -> None:
         """Wait until no controller of any manager, and none of the in-memory server, has had anything to do for `quiet` seconds.
@@ -671,7 +666,7 @@ class Lab(Allowances):
                         since, seen = loop.time(), adds
                     elif loop.time() - since >= quiet:
                         return
-                    await self._pause(began)
+                    await asyncio.sleep(next_look(began, loop.time()) - loop.time())
         except TimeoutError:
             raise Unmet(self._story(f"{quiet:g} s without work", None, "", None, timeout)) from None
 

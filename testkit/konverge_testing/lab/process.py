@@ -122,7 +122,8 @@ class Wire:
     async def receive(self, reading: Awaitable[bytes]) -> bytes:
         """Return the bytes read; never return once the process is dead."""
         found = await reading
-        await self._unpaused()
+        if self._resumed is not None:  # checked here: a coroutine for each line of each watch costs more
+            await self._unpaused()
         if not self.alive:
             await self.hang()
         return found

@@ -24,11 +24,11 @@ from konverge_testing.loop import CLOCK_ERROR
 
 __all__ = ["PAUSE", "SLOW", "LeaseFaults", "Replica", "elected", "wrong_clock"]
 
-_LEASE, _RENEW, _RETRY = 60.0, 40.0, 10.0
+_LEASE, _RENEW, _RETRY = 120.0, 80.0, 20.0
 """The times of the election, longer than the defaults: a run lasts hours, and each renewal is a request."""
 PAUSE: Final = 240.0
 SLOW: Final = 240.0
-_DELAY: Final = 50.0
+_DELAY: Final = 100.0
 """Seconds of a slow request: longer than the leader may take to renew."""
 _DAY: Final = 86400.0
 _NAMESPACE: Final = "kube-system"

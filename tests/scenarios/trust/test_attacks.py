@@ -5,10 +5,11 @@ The attacks of a run share a stage, which is at rest again after each attack; `-
 
 from __future__ import annotations
 
+import gc
 from typing import Final
 
 import pytest
-from trust.attack import Attack, run_attacks
+from trust.attack import Attack, frozen, run_attacks
 from trust.rows import apps, machines, operations, plane, pools, quota, workspaces
 
 FAMILIES: Final = (pools, apps, operations, quota, workspaces, machines, plane)
@@ -34,3 +35,12 @@ def test_an_attack_reaches_no_other_tenant(attack: Attack, findings: dict[str, l
 def test_each_attack_has_a_name_of_its_own() -> None:
     names = [attack.name for family in FAMILIES for attack in family.ATTACKS]
     assert len(names) == len(set(names))
+
+
+def test_the_heap_that_a_run_has_frozen_stays_frozen_after_a_scene() -> None:
+    """Without that each later exploration of the process would collect the heap of all tests."""
+    gc.freeze()
+    before = gc.get_freeze_count()
+    with frozen():
+        assert gc.get_freeze_count() >= before
+    assert gc.get_freeze_count() > before / 2

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -120,12 +120,23 @@ async def scene(*, seed: int = 0) -> AsyncIterator[Scene]:
         ]
         await furnish(stage)
         stage.meter.reset()
-        gc.collect()
-        gc.freeze()  # the heap of the server and the stand-ins; its collection is not the daemon's work
-        try:
+        with frozen():  # the heap of the server and the stand-ins: its collection is not the daemon's work
             yield Scene(stage, mallory, landlord, wanda)
-        finally:
-            gc.unfreeze()
+
+
+@contextmanager
+def frozen() -> Iterator[None]:
+    """Exempt the present heap from collection; what the run of the tests has exempted stays exempt afterwards."""
+    before = gc.get_freeze_count()
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if before:
+            gc.collect()
+            gc.freeze()
 
 
 def _landlord() -> list[dict[str, Any]]:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from test_dump_database import test_a_database_that_is_up_is_dumped
-from test_fleet import (
-    test_a_fleet_keeps_its_token_and_counts_nodes_without_their_images,
-    test_a_read_of_the_images_of_a_node_is_refused,
-    test_each_isolated_namespace_has_a_policy,
-)
+from test_fleet import test_a_read_of_the_images_of_a_node_is_refused
 from test_howto import (
     test_a_dns_service_that_fails_is_called_again,
     test_a_login_is_ready_once_its_secret_has_a_password,
@@ -50,9 +46,7 @@ __all__ = [
     "test_a_deleted_member_leaves_no_entry",
     "test_a_database_that_is_up_is_dumped",
     "test_a_paused_film_is_not_rendered_until_it_is_resumed",
-    "test_a_fleet_keeps_its_token_and_counts_nodes_without_their_images",
     "test_a_read_of_the_images_of_a_node_is_refused",
-    "test_each_isolated_namespace_has_a_policy",
     "test_a_page_is_published_changed_and_withdrawn",
     "test_a_report_is_ready_once_its_job_has_succeeded",
     "test_fields_that_konverge_does_not_write_are_removed_if_handed_over",

@@ -163,6 +163,10 @@ class Faults:
             watch.drop()
         return len(chosen)
 
+    def concern(self, user_agent: str) -> bool:
+        """Return whether a rule in force may match requests of a client with this User-Agent."""
+        return any(armed.rule.match.fits(user_agent) for armed in self._armed)
+
     # --- hooks ------------------------------------------------------------------------------------------------------------------
 
     async def before(self, call: Call, about: About) -> Orders:

@@ -171,9 +171,13 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
             and (self.subresource is None or self.subresource == about.subresource)
             and _fits(about.namespace, self.namespace)
             and _fits(about.name, self.name)
-            and _fits(about.user_agent, self.user_agent)
+            and self.fits(about.user_agent)
             and _fits(about.manager, self.manager)
         )
+
+    def fits(self, user_agent: str) -> bool:
+        """Tell whether it may match requests of a client with this User-Agent."""
+        return _fits(user_agent, self.user_agent)
 
 
 def _is(about: About, verb: str) -> bool:

@@ -90,6 +90,11 @@ class Watched:
     async def __anext__(self) -> bytes:
         self._waiting = task = asyncio.current_task()
         try:
+            if not (self._out or self._end or self._late or self._pull):
+                line = await anext(self._source)
+                if not (self._stages or self._out):
+                    return line
+                await self._through(line)
             return await self._advance()
         except asyncio.CancelledError:
             # As in asyncio.timeout: a cancellation of our own is undone here, a cancellation from outside propagates.
@@ -146,8 +151,6 @@ class Watched:
     async def _advance(self) -> bytes:
         while not self._out and self._end is None:
             line = await self._next()
-            if not self._stages and line is not None and not self._out:
-                return line
             if line is not None:
                 await self._through(line)
         return self._last()

@@ -84,6 +84,8 @@ class Watch:
         self._after = 0
         self._left: int | None = None
         self._broken = False
+        self._marked = (-1, b"")
+        """The version and the line of the last bookmark: an idle watch sends the same line each minute."""
         self._parting = False
         self._ended = False
         self._unread = 0
@@ -241,7 +243,9 @@ class Watch:
 
     def _mark(self) -> None:
         version = max(self._after, self._store.version)
-        self._push("BOOKMARK", None, line("BOOKMARK", self._bookmark(version, False)))
+        if version != self._marked[0]:
+            self._marked = version, line("BOOKMARK", self._bookmark(version, False))
+        self._push("BOOKMARK", None, self._marked[1])
         if not self._ended:
             self._schedule_bookmark()
 

@@ -45,6 +45,16 @@ def test_only_neighbours_of_one_seed_share_their_beginning() -> None:
     assert batches(mixed, 1) == [Batch((0, 1), shared=True), Batch((2, 3)), Batch((4, 5), shared=True)]
 
 
+def test_plans_that_share_no_run_do_not_part_the_plans_around_them() -> None:
+    lease = Plan(name="lease", leases=(Lease(after=1, do="lose"),))
+    mixed = [plan for number in range(MOST) for plan in (*plans(4), *plans(2, seed=number + 1), lease)]
+    cut = batches(mixed, 1)
+    assert sorted(place for batch in cut for place in batch.places) == list(range(len(mixed)))
+    common = [len(batch.places) for batch in cut if batch.shared and mixed[batch.places[0]].seed == 0]
+    assert common[:-1] == [MOST] * (len(common) - 1)
+    assert all(batch.places[-1] - batch.places[0] < 3 * MOST for batch in cut)
+
+
 def test_plans_without_faults_or_with_leases_run_alone() -> None:
     lease = Lease(after=1, do="lose")
     odd = [Plan(name="nothing"), Plan(name="nothing"), Plan(name="lease", crashes=CRASH, leases=(lease,))]

@@ -175,7 +175,7 @@ def test_settled_waits_for_the_replica_that_leads_and_no_other(do: LeaseFault, a
 
     done = run(settles, Plan(name=do, leases=(Lease(after=after, do=do),)))
     assert done.problems == []
-    assert waited[0] < 400, "a lease runs out after 60 s, and a pause lasts 240 s"
+    assert waited[0] < 400, "a lease runs out after 120 s, and a pause lasts 240 s"
     assert parts == [2]
 
 
