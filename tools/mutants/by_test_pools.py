@@ -55,7 +55,7 @@ POOLS: Final = (
     Mutant(
         "pools-marks-left",
         "a label that is edited by hand hides a member from its pool",
-        FAMILY + "pool.record",
+        FAMILY + "members",
         "corrected_marks",
         "instance.label(name) != value",
         "False",
