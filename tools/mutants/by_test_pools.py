@@ -102,8 +102,8 @@ POOLS: Final = (
         "a changed profile replaces all unassigned instances at once",
         FAMILY + "pool.decide",
         "_replaced",
-        "unwanted[:max(0, budget - unavailable)]",
-        "unwanted",
+        "order[:max(0, budget - unavailable)]",
+        "order",
         test=LAB + "test_profile_rollout_never_leaves_more_than_a_quarter_of_instances_missing",
     ),
     Mutant(
