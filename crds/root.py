@@ -115,7 +115,9 @@ def without_plain_nulls(value: Any, schema: Mapping[str, Any]) -> Any:
             if member is not None or not _drops_null(known.get(name, more))
         }
     if isinstance(value, list):
-        return [without_plain_nulls(member, schema.get("items", {})) for member in value]
+        items = schema.get("items", {})
+        # A list of thousands of strings, as some statuses have, costs no call for each string.
+        return [without_plain_nulls(member, items) if type(member) is not str else member for member in value]
     return value
 
 

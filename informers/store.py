@@ -183,12 +183,16 @@ class Index:
         before = self._values.get(path, ())
         if values == before:
             return
-        self._remove(path, before)
+        # Only what changed is filed again: the status of a pool may list thousands of members.
+        kept = {*before}.intersection(values)
+        self._remove(path, [value for value in before if value not in kept])
         if not values:
             self._values.pop(path, None)
             return
         self._values[path] = values
         for value in values:
+            if value in kept:
+                continue
             held = self._by_value.get(value)
             if held is None:
                 self._by_value[value] = path

@@ -10,7 +10,7 @@ from konverge.crds.ops_v1alpha1 import Cluster
 from konverge.errors import UsageError
 from konverge.keys import Key
 from konverge.kinds import Kind
-from konverge.objects import Metadata, Object
+from konverge.objects import Object
 from konverge.reconcilers.clusters.act import PlaneHttpTransport
 from konverge.reconcilers.clusters.admission import validating_webhook
 from konverge.reconcilers.clusters.agent_state import AgentConfig
@@ -36,10 +36,6 @@ def _over_http(config: AgentConfig) -> PlaneTransport:
 def _no_cluster(_found: Object, _caches: Caches) -> Iterable[Key]:
     """Enqueue nothing: the events of these kinds are for the control plane, and `AgentService.record` takes them."""
     return ()
-
-
-def _clusters(_changed: Metadata, caches: Caches) -> Iterable[Key]:
-    return caches(Cluster).keys()
 
 
 def rules(settings: Settings | None = None) -> tuple[Rule, ...]:

@@ -5,16 +5,42 @@ Caveats: nothing here proves that an instance is a member of a pool; `konverge.r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any, Final
 
 from konverge.clock import from_rfc3339
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.pools.words import InstancePhase, PoolsAnnotation, PoolsCondition, PoolsLabel
 
-__all__ = ["Member", "is_claimed", "is_idle", "is_taken", "member_of"]
+__all__ = [
+    "PROVISIONED",
+    "Member",
+    "MemberViews",
+    "corrected_marks",
+    "has_marks_of_a_claim",
+    "is_claimed",
+    "is_idle",
+    "is_taken",
+    "member_of",
+]
 
-_PROVISIONED = (InstancePhase.READY, InstancePhase.DEGRADED)
+PROVISIONED = (InstancePhase.READY, InstancePhase.DEGRADED)
+"""The phases of an instance that has been ready at some time."""
+
+
+_FOREIGN_LABELS: Final = (PoolsLabel.TENANT, PoolsLabel.NEXTCLOUD, PoolsLabel.CLAIM_UID)
+"""Labels that only an instance with a claim has."""
+_FOREIGN_ANNOTATIONS: Final = (
+    PoolsAnnotation.RELEASED,
+    PoolsAnnotation.ORPHANED_SINCE,
+    PoolsAnnotation.SPEC_BEFORE,
+    PoolsAnnotation.REPLACED,
+    PoolsAnnotation.PROFILE_DEFAULTS,
+)
+"""Annotations that only an instance with a claim has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +62,24 @@ class Member:
     """The digest of the profile that it was created with, "" if it was not stamped."""
     unready_since: datetime | None = None
     """The last transition of its condition Ready, if that is not True."""
+    claim: str = ""
+    """The UID in spec.claimRef, "" without a claim."""
+    source: Metadata | None = field(default=None, compare=False, repr=False)
+    """The metadata of the instance that it was read from."""
+    corrections: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The patch that sets its labels and annotations back; {} if they are right, or if it has a claim or is being deleted."""
+    spread: float = field(init=False, compare=False, repr=False)
+    """A number from 0 to 1, derived from the UID: instances that were created together do not expire together."""
+
+    def __post_init__(self) -> None:
+        digest = hashlib.sha256(self.uid.encode()).digest()
+        object.__setattr__(self, "spread", int.from_bytes(digest[:4], "big") / 2**32)
 
     @property
     def metadata(self) -> Metadata:
         """The metadata that identifies this version of the instance, for guarded writes."""
+        if self.source is not None:
+            return self.source
         return Metadata(name=self.name, namespace=self.namespace, uid=self.uid, resource_version=self.version)
 
     @property
@@ -50,7 +90,7 @@ class Member:
     @property
     def provisioned(self) -> bool:
         """Whether it has been ready at some time."""
-        return self.phase in _PROVISIONED
+        return self.phase in PROVISIONED
 
     @property
     def waits_since(self) -> datetime | None:
@@ -73,10 +113,13 @@ def is_claimed(instance: Object) -> bool:
 
 def is_taken(instance: Object) -> bool:
     """Tell whether an instance has a claim, or ever had a claim: each sign is enough."""
-    metadata = instance.metadata
+    return is_claimed(instance) or has_marks_of_a_claim(instance.metadata)
+
+
+def has_marks_of_a_claim(metadata: Metadata) -> bool:
+    """Whether labels or annotations of an instance show a present or former claim."""
     return bool(
-        is_claimed(instance)
-        or metadata.label(PoolsLabel.CLAIM_UID)
+        metadata.label(PoolsLabel.CLAIM_UID)
         or metadata.label(PoolsLabel.ASSIGNED) == PoolsLabel.TRUE
         or metadata.annotation(PoolsAnnotation.RELEASED)
     )
@@ -88,9 +131,11 @@ def is_idle(instance: Object) -> bool:
     return not metadata.deleting and metadata.label(PoolsLabel.ASSIGNED) == PoolsLabel.FALSE and not is_taken(instance)
 
 
-def member_of(instance: Object, now: datetime, namespace: str = "") -> Member:
-    """Return the view of an instance of a pool, given the namespace of the pool's instances; "" is any."""
+def member_of(instance: Object, now: datetime, namespace: str = "", pool: str = "") -> Member:
+    """Return the view of an instance of a pool, given the namespace of the pool's instances ("" is any) and the name of the pool."""
     metadata: Metadata = instance.metadata
+    claim = str(instance.get("spec", "claimRef", "uid", default=""))
+    correct = bool(claim) or metadata.deleting or not pool
     return Member(
         name=metadata.name,
         namespace=metadata.namespace,
@@ -98,12 +143,75 @@ def member_of(instance: Object, now: datetime, namespace: str = "") -> Member:
         version=metadata.resource_version,
         created=metadata.created or now,
         phase=str(instance.get("status", "phase", default="") or ""),
-        taken=is_claimed(instance),
+        taken=bool(claim),
         deleting=metadata.deleting,
         misplaced=namespace not in ("", metadata.namespace),
         stamp=metadata.annotation(PoolsAnnotation.PROFILE_DIGEST),
         unready_since=_unready_since(instance),
+        claim=claim,
+        source=metadata,
+        corrections={} if correct else corrected_marks(metadata, pool),
     )
+
+
+class MemberViews:
+    """The views of the instances of one pool: an instance is decoded once for each version.
+
+    Guarantees: the views equal `member_of` of the instances that were given (`tests/property/test_pool_views.py`). Instances that are not
+    given again are forgotten. A known version costs no call of Python code.
+    """
+
+    def __init__(self) -> None:
+        self._views: dict[str, Member] = {}
+        self._home = ("", "")
+
+    def settle(self, pool: str, namespace: str) -> None:
+        """Set the name of the pool and the namespace of its instances; views of a former namespace are dropped."""
+        if self._home != (pool, namespace):
+            self._home, self._views = (pool, namespace), {}
+
+    def of_cached(
+        self, instances: Iterable[Metadata], find: Callable[[str, str], Object | None], now: datetime
+    ) -> list[Member]:
+        """Return the views of cached instances, each once and in this order; `find` decodes an instance."""
+        by_uid = {metadata.uid: metadata for metadata in instances}
+        known = self._views
+        changed = [
+            metadata
+            for uid, metadata in by_uid.items()
+            if (view := known.get(uid)) is None or view.version != metadata.resource_version
+        ]
+        for metadata in changed:
+            known.pop(metadata.uid, None)
+            instance = find(metadata.namespace, metadata.name)
+            if instance is not None:
+                known[metadata.uid] = self._view(instance, now)
+        self._views = {uid: known[uid] for uid in by_uid if uid in known}
+        return list(self._views.values())
+
+    def of_listed(self, instances: Iterable[Object], now: datetime) -> list[Member]:
+        """Return the views of instances as the API server has them; the version of a cached instance is not decoded again."""
+        known = self._views
+        return [
+            view
+            if (view := known.get((metadata := instance.data.get("metadata") or {}).get("uid", ""))) is not None
+            and view.version == metadata.get("resourceVersion")
+            else self._view(instance, now)
+            for instance in instances
+        ]
+
+    def _view(self, instance: Object, now: datetime) -> Member:
+        pool, namespace = self._home
+        return member_of(instance, now, namespace, pool)
+
+
+def corrected_marks(instance: Metadata, pool: str) -> dict[str, Any]:
+    """Return the patch of the metadata of a member without a claim that sets its labels and annotations back; {} if they are right."""
+    right = {PoolsLabel.POOL: pool, PoolsLabel.ASSIGNED: PoolsLabel.FALSE}
+    labels: dict[str, str | None] = {name: value for name, value in right.items() if instance.label(name) != value}
+    labels |= dict.fromkeys(name for name in _FOREIGN_LABELS if name in (instance.labels or {}))
+    annotations = dict.fromkeys(name for name in _FOREIGN_ANNOTATIONS if name in (instance.annotations or {}))
+    return {**({"labels": labels} if labels else {}), **({"annotations": annotations} if annotations else {})}
 
 
 def _unready_since(instance: Object) -> datetime | None:

@@ -67,7 +67,7 @@ def by_uid(instance: Object) -> tuple[str, ...]:
 def members(pool: Object) -> tuple[str, ...]:
     """Return the values of the index MEMBER: the namespace that the spec names, "" for none, and the UID."""
     namespace = pool.get("spec", "instanceNamespace", default="") or ""
-    return tuple(f"{namespace}/{uid}" for uid in pool.get("status", "members", default=()) or ())
+    return tuple([f"{namespace}/{uid}" for uid in pool.get("status", "members", default=()) or ()])
 
 
 def home(pool: Object) -> tuple[str, ...]:

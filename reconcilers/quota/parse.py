@@ -157,6 +157,8 @@ class RecordMemo:
     def read(self, raw: Mapping[str, Any]) -> bool:
         """Read a list, and return whether it is readable."""
         before, known = self._raw, self.claims
+        if raw is before:
+            return True
         self._raw = {}
         try:
             self.claims = {

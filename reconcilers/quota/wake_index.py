@@ -77,7 +77,8 @@ class WakeIndex:
         new = change.new
         if change.old is None or new is None or new.metadata.deleting:
             return True
-        return any(pool in ("", change.name) for pool in self.waiting.values())
+        pools = self.waiting.values()
+        return "" in pools or change.name in pools
 
     def pools_of_namespace(self, namespace: str, labels: dict[str, str], caches: Caches) -> list[str]:
         """Return the pools that select a namespace by these labels, or are responsible for it."""

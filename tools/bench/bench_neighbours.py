@@ -12,9 +12,11 @@ import json
 import sys
 from collections.abc import Awaitable, Callable
 from cProfile import Profile
+from datetime import timedelta
 from functools import partial
 from math import log
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 from bench_machines import SHARDS, MachinesWorld
@@ -27,14 +29,16 @@ from rows import QUICK, Row, row
 import konverge
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
-from konverge.crds.ops_v1alpha1 import Operation
+from konverge.crds.ops_v1alpha1 import Cluster, Operation
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile
 from konverge.crds.quota_v1beta2 import ResourcePool
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim, WorkspaceClaimSpec
 from konverge.kinds import kind
-from konverge.reconcilers import apps, workspaces
+from konverge.reconcilers import apps, clusters, workspaces
+from konverge.reconcilers.shared.words import ControlPlaneLabel
 from konverge.reconcilers.workspaces import MemoryWorkspaces, WorkspaceSettings
 from konverge.runtime import ManagerSettings
+from konverge_testing.agent_server import AgentServer
 from konverge_testing.argo import argo_crds
 from konverge_testing.flux import flux_crds
 from konverge_testing.lab import install_crds
@@ -45,6 +49,10 @@ MOST_CLAIMS: Final = 5_000
 CONFIG_MAP: Final = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
 PACKAGE: Final = str(Path(konverge.__file__).parent)
 """The library, the families and the linked rooms: by their import name."""
+NAMESPACE: Final = kind("v1", "Namespace", namespaced=False)
+MANAGED: Final = "web"
+PLACEHOLDER: Final[dict[str, Any]] = {"mode": "placeholder", "appRef": {"catalogId": "shop"}}
+TOKEN: Final = "registration-token"  # of a server in this process
 STRICT: Final = ManagerSettings(strict=True)
 
 
@@ -144,8 +152,7 @@ class ApplicationsScale(World):
         await self.lab.create(CONFIG_MAP.new("values", self.lab.namespace, data={"values.yaml": "{}"}))
 
     async def _instance(self, name: str) -> None:
-        spec = {"mode": "placeholder", "appRef": {"catalogId": "shop"}}
-        await self.lab.create(ApplicationInstance.decode({"metadata": {"name": name}, "spec": spec}))
+        await self.lab.create(ApplicationInstance.decode({"metadata": {"name": name}, "spec": PLACEHOLDER}))
 
     async def change(self, number: int) -> None:
         await self._instance(f"more-{number}")
@@ -153,11 +160,55 @@ class ApplicationsScale(World):
         await self.lab.patch(CONFIG_MAP, "values", {"data": data})
 
 
+class ClustersScale(World):
+    """One job of the control plane and one changed condition, beside N ApplicationInstances that the control plane manages."""
+
+    async def fill(self, count: int) -> None:
+        client, self.plane = self.lab.client, AgentServer("east", tokens=(TOKEN,), random=Random(1))
+        await install_crds(client, [crd(each) for each in (Operation, ApplicationInstance, Cluster)])
+        await client.create(NAMESPACE.new(MANAGED))
+        # Heartbeats and polls are periodic work, and would fall into or out of the counted time.
+        seldom = clusters.Settings(namespace=self.lab.namespace, heartbeat=timedelta(days=1), wait=300)
+        await self.lab.start(
+            lambda manager: clusters.install(manager, seldom, connect=self.plane.connect),
+            name=PROCESS,
+            settings=STRICT,
+            crds=False,
+        )
+        await in_batches(self._managed(f"app-{number:05}") for number in range(count))
+        spec = {
+            "clusterId": "east",
+            "controlPlaneEndpoint": "https://plane.example.com",
+            "registrationToken": TOKEN,
+        }
+        await client.create(Cluster.decode({"metadata": {"name": "east"}, "spec": spec}))
+
+    async def _managed(self, name: str) -> None:
+        labels = {ControlPlaneLabel.MANAGED_BY: ControlPlaneLabel.CONTROL_PLANE}
+        metadata = {"name": name, "namespace": MANAGED, "labels": labels}
+        await self.lab.client.create(ApplicationInstance.decode({"metadata": metadata, "spec": PLACEHOLDER}))
+        await self._condition(name, "Created")
+
+    async def _condition(self, name: str, reason: str) -> None:
+        condition = {"type": "Ready", "status": "True", "reason": reason, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        patch = {"status": {"conditions": [{**condition, "message": ""}]}}
+        await self.lab.client.patch(
+            ApplicationInstance, name, MANAGED, patch=patch, style="merge", subresource="status"
+        )
+
+    async def change(self, number: int) -> None:
+        await self._condition("app-00000", f"Change{number}")
+        ensured = {"intent": "ensure-application-instance", "namespace": MANAGED, "name": f"more-{number}"}
+        result = await self.plane.result(self.plane.submit("intent", {**ensured, "spec": PLACEHOLDER}))
+        assert result.outcome == "succeeded", result
+
+
 FAMILIES: Final[dict[str, Any]] = {
     "quota": QuotaScale,
     "pools": PoolsScale,
     "operations": OperationsScale,
     "applications": ApplicationsScale,
+    "clusters": ClustersScale,
     "machines": MachinesScale,
     "workspaces": WorkspacesScale,
 }

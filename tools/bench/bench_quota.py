@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
-from harness import Part, World, in_batches, total, virtual
+from harness import Part, World, in_batches, total, turns, virtual
 from rows import QUICK, Row, row
 
 from konverge import quantities
@@ -216,7 +216,11 @@ def _stored(world: QuotaWorld) -> Row:
 
 
 async def _one_claim(world: QuotaWorld, how: str) -> list[Row]:
-    part = await world.during("one claim", how, lambda: world.claim(7, "another"))
+    with turns("konverge worker") as costs:
+        part = await world.during("one claim", how, lambda: world.claim(7, "another"))
+    part.add(
+        "longest turn", 1000 * max(costs), "ms", "<= 25", remark="CPU of a worker's turn, without the server's part"
+    )
     part.add_writes("ResourceQuota writes", "resourcequotas", "writes", 1)
     part.add_writes("claim status writes", "resourcepoolclaims/status", "writes", 1)
     part.add_writes("pool status writes", "resourcepools/status", "writes", 1)

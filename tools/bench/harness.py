@@ -8,9 +8,11 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from time import thread_time
 from typing import Any, Final, Self, TypeVar
+from unittest.mock import patch
 
 import structlog
 from prometheus_client import Counter as PrometheusCounter
@@ -20,6 +22,7 @@ from konverge.clock import cpu_time
 from konverge_testing import BinariesMissing, Lab
 from konverge_testing.apiserver.faults.rules import About
 from konverge_testing.apiserver.requests import Call, Response
+from konverge_testing.apiserver.server import MemoryServer
 from konverge_testing.binaries import find_binaries
 from konverge_testing.lab.environments import memory_lab
 from konverge_testing.loop import VirtualTimeLoop
@@ -129,6 +132,37 @@ class World:
     def reconciles(self, controller: str = "") -> float:
         """Return the number of reconciles, of one controller if it is named."""
         return total(self.lab.metrics.reconcile_total, controller)
+
+
+@contextmanager
+def turns(prefix: str) -> Iterator[list[float]]:
+    """Collect the CPU seconds of each turn of the event loop in which a task with this prefix of a name ran, without the server's part.
+
+    CPU time of this thread, so other load of the machine counts little. The server in memory runs in the turn of its client; its part is
+    subtracted unless the request was suspended.
+    """
+    costs: list[float] = []
+    number, served = 0, 0.0
+    run, handle = asyncio.Handle._run, MemoryServer.handle
+
+    async def serve(server: MemoryServer, call: Call) -> Response:
+        nonlocal served
+        turn, began = number, thread_time()
+        response = await handle(server, call)
+        if turn == number:
+            served += thread_time() - began
+        return response
+
+    def turn(self: asyncio.Handle) -> None:
+        nonlocal number, served
+        owner = getattr(self._callback, "__self__", None)  # type: ignore[attr-defined]  # of CPython
+        number, served, began = number + 1, 0.0, thread_time()
+        run(self)
+        if isinstance(owner, asyncio.Task) and owner.get_name().startswith(prefix):
+            costs.append(thread_time() - began - served)
+
+    with patch.object(asyncio.Handle, "_run", turn), patch.object(MemoryServer, "handle", serve):
+        yield costs
 
 
 def total(counter: PrometheusCounter, controller: str = "") -> float:

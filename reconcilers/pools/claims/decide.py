@@ -108,11 +108,11 @@ def choose_from_stock(
 ) -> NominatedInstance | None:
     """Return the next instance of a pool for the claim, except the UID `exclude`; the recorded instance if it is free."""
     claim = WaitingClaim.of(nextcloud.metadata, stock.selector)
-    ready = candidates(claim, stock.line, stock.ready, stock.membership.serves)
-    free = {instance.uid: instance for instance in ready if instance.uid != exclude}
-    if not free:
+    recorded = (nominated.uid if nominated is not None else None) or ""
+    free = candidates(claim, stock.line, stock.ready, stock.membership.serves, first=recorded)
+    chosen = next((instance for instance in free if instance.uid != exclude), None)
+    if chosen is None:
         return None
-    chosen = free.get((nominated.uid if nominated is not None else None) or "", next(iter(free.values())))
     pool = stock.membership.pool_of(chosen)
     return NominatedInstance(name=chosen.name, namespace=chosen.namespace, uid=chosen.uid, pool=pool)
 

@@ -64,7 +64,7 @@ IDLE: Final = "idle"
 WAITING: Final = "waiting"
 """Nextclouds that wait for an instance of a pool, by their selector."""
 BEGINNINGS: Final = "waiting-beginnings"
-"""The same Nextclouds, by each shorter selector that is a prefix of their selector."""
+"""The same Nextclouds, by each shorter selector that is a prefix of their selector, and by the empty selector."""
 NAMED: Final = "names-instance"
 """Nextclouds without an instance, by the namespace ("" for the default of the settings) and name of the instance that they name."""
 LIVES_IN: Final = "waits-in-namespace"
@@ -114,7 +114,7 @@ def waiting(nextcloud: Object) -> tuple[str, ...]:
 
 def beginnings(nextcloud: Object) -> tuple[str, ...]:
     """Return the values of the index BEGINNINGS."""
-    return tuple(beginning for selector in waiting(nextcloud) for beginning in beginnings_of(selector))
+    return tuple(beginning for selector in waiting(nextcloud) for beginning in ("", *beginnings_of(selector)))
 
 
 def named(nextcloud: Object) -> tuple[str, ...]:
@@ -137,7 +137,10 @@ def lives_in(nextcloud: Object) -> tuple[str, ...]:
 def competitors(
     instances: Iterable[Metadata], nextclouds: Reader[Any], taken: Reader[Any], *, exclude: str = ""
 ) -> list[WaitingClaim]:
-    """Return the Nextclouds that wait for one of these instances and have no instance, except the Nextcloud of the UID `exclude`."""
+    """Return the Nextclouds that wait for one of these instances and have no instance, except the Nextcloud of the UID `exclude`.
+
+    While no Nextcloud waits, no instance is examined.
+    """
 
     def has_instance(uid: str) -> bool:
         # Anybody can write the UID into an instance: the claim counts only if its Nextcloud has that instance in its status.
@@ -146,6 +149,8 @@ def competitors(
     def begins(selector: str) -> bool:
         return bool(nextclouds.metadata_by_index(BEGINNINGS, selector))
 
+    if not begins(""):
+        return []
     return [
         WaitingClaim.of(nextcloud, selector)
         for selector in selectors_of(instances, begins)
@@ -163,13 +168,15 @@ def _keys(nextclouds: Iterable[Metadata]) -> list[Key]:
 
 
 def _next_in_line(labels: dict[str, str], caches: Caches) -> list[Key]:
-    """Return the Nextclouds that are next to take an instance with one of these labels."""
+    """Return the Nextclouds that are next to take an instance with one of these labels.
+
+    An instance that is not a member of a pool serves no namespace, so no Nextcloud takes it.
+    """
     instances, membership = caches(INSTANCE), PoolMembership(caches(POOL), caches(NAMESPACE))
     ready = {
-        (instance.namespace, instance.name): instance
+        instance.uid: instance
         for name, value in labels.items()
         for instance in instances.metadata_by_index(READY_IDLE, label_pair(name, value))
-        if membership.pool_of(instance)
     }
     line = competitors(ready.values(), caches(NEXTCLOUD), instances)
     return [_key(claim.namespace, claim.name) for claim, _ in assignments(line, ready.values(), membership.serves)]

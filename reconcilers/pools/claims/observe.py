@@ -6,7 +6,7 @@ instance, by the digest of a nonce. A claim that another writer put into an inst
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +124,10 @@ class NamedInstance:
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """The ready instances of pools with the labels of one claim, and the other claims that wait for one of them."""
+    """The ready instances with the first label of one claim, and the other claims that wait for one of them.
+
+    `membership` decides which of the instances are members of a pool; the others serve no namespace.
+    """
 
     selector: str
     ready: Sequence[Metadata]
@@ -161,12 +164,12 @@ async def named_instance(nextcloud: Nextcloud, default_namespace: str, ctx: Cont
 
 
 def stock_of(nextcloud: Nextcloud, default_namespace: str, ctx: Context[Nextcloud]) -> Stock:
-    """Return the ready instances with the labels of the claim, and the line of claims for them."""
+    """Return the ready instances with the first label of the claim, and the line of claims for them."""
     selector = nextcloud.spec.pool_selector
     assert selector is not None, "the mode is POOL"
     key, instances = selector_key(selector.match_labels), ctx.cache(INSTANCE)
     membership = _membership(default_namespace, ctx)
-    ready = _matching(key, instances.metadata_by_index(READY_IDLE, key.split(",")[0]), membership)
+    ready = instances.metadata_by_index(READY_IDLE, key.split(",")[0])
     line = competitors(ready, ctx.cache(NEXTCLOUD), instances, exclude=nextcloud.uid)
     return Stock(key, ready, line, membership)
 
@@ -178,20 +181,16 @@ def shortage_of(nextcloud: Nextcloud, stock: Stock, ctx: Context[Nextcloud]) -> 
     pools = membership.pools_with(pairs)
     if pools and not any(membership.admits(pool, namespace) for pool in pools):
         return Shortage(key, admitted=False)
-    idle = _matching(key, ctx.cache(INSTANCE).metadata_by_index(IDLE, pairs[0]), membership)
+    idle = ctx.cache(INSTANCE).metadata_by_index(IDLE, pairs[0])
     ready_number, idle_number = (
-        sum(membership.serves(instance, namespace) for instance in instances) for instances in (stock.ready, idle)
+        sum([matches(key, instance) and membership.serves(instance, namespace) for instance in instances])
+        for instances in (stock.ready, idle)
     )
     return Shortage(key, admitted=True, ready=ready_number, idle=idle_number)
 
 
 def _membership(default_namespace: str, ctx: Context[Nextcloud]) -> PoolMembership:
     return PoolMembership(ctx.cache(POOL), ctx.cache(NAMESPACE), default_namespace)
-
-
-def _matching(selector: str, instances: Iterable[Metadata], membership: PoolMembership) -> list[Metadata]:
-    """Return the members of pools that have all labels of a selector."""
-    return [instance for instance in instances if matches(selector, instance) and membership.pool_of(instance)]
 
 
 # --- pools and profiles ----------------------------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ claim may try to take now.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 from konverge.objects import Metadata
@@ -20,11 +21,11 @@ __all__ = [
     "assignments",
     "beginnings_of",
     "candidates",
+    "in_order",
     "label_pair",
     "labels_of",
     "matches",
     "older_claims",
-    "order_of",
     "selector_key",
     "selectors_of",
 ]
@@ -33,6 +34,10 @@ _NOT_SELECTED: Final = frozenset(
     {PoolsLabel.ASSIGNED, PoolsLabel.CLAIM_UID, PoolsLabel.TENANT, PoolsLabel.NEXTCLOUD, PoolsLabel.FORCE_DELETE}
 )
 """Labels that do not distinguish one idle instance from another."""
+
+
+_BY_NAME: Final = attrgetter("name", "namespace")
+_BY_AGE: Final = attrgetter("creation_timestamp", "name", "namespace")
 
 
 Serves: TypeAlias = Callable[[Metadata, str], bool]
@@ -100,9 +105,9 @@ def selectors_of(instances: Iterable[Metadata], begins: Callable[[str], bool]) -
     ['a=1', 'a=1,b=2', 'b=2']
     """
     selectors: set[str] = set()
-    for pairs in {
-        tuple(sorted(label_pair(*label) for label in (instance.labels or {}).items())) for instance in instances
-    }:
+    # Instances of a pool mostly have equal labels: only different labels cost calls of Python code.
+    for labels in {tuple(sorted((instance.labels or {}).items())) for instance in instances}:
+        pairs = sorted([label_pair(name, value) for name, value in labels])
         begun = [("", 0)]
         while begun:
             beginning, first = begun.pop()
@@ -114,9 +119,16 @@ def selectors_of(instances: Iterable[Metadata], begins: Callable[[str], bool]) -
     return frozenset(selectors)
 
 
-def order_of(instance: Metadata) -> tuple[str, str, str]:
-    """Return the sort key of an idle instance: the oldest instance is handed out first."""
-    return (instance.creation_timestamp or "", instance.name, instance.namespace)
+def in_order(instances: Iterable[Metadata]) -> list[Metadata]:
+    """Return idle instances in the order in which they are handed out: the oldest instance first, without a time before all others.
+
+    >>> [instance.name for instance in in_order([Metadata(name="b", creation_timestamp="1"), Metadata(name="a", creation_timestamp="2")])]
+    ['b', 'a']
+    """
+    groups: tuple[list[Metadata], list[Metadata]] = ([], [])
+    for instance in instances:
+        groups[bool(instance.creation_timestamp)].append(instance)
+    return sorted(groups[0], key=_BY_NAME) + sorted(groups[1], key=_BY_AGE)
 
 
 def assignments(
@@ -124,17 +136,25 @@ def assignments(
 ) -> list[tuple[WaitingClaim, Metadata]]:
     """Return the claims in the order of their age, each with the oldest instance that is left, matches and may be taken.
 
-    A claim that may not take an instance does not keep younger claims from it.
+    A claim that may not take an instance does not keep younger claims from it. Equal claims of a namespace share a search without result.
     """
-    left = sorted(instances, key=order_of)
+    waiting = sorted(claims, key=attrgetter("created", "uid"))
+    if not waiting:
+        return []
+    left = in_order(instances)
     pairs: list[tuple[WaitingClaim, Metadata]] = []
-    for claim in sorted(claims, key=lambda claim: (claim.created, claim.uid)):
+    unserved: set[tuple[str, str]] = set()
+    for claim in waiting:
         if not left:
             break
+        if (claim.selector, claim.namespace) in unserved:
+            continue
         for place, instance in enumerate(left):
             if matches(claim.selector, instance) and serves(instance, claim.namespace):
                 pairs.append((claim, left.pop(place)))
                 break
+        else:
+            unserved.add((claim.selector, claim.namespace))
     return pairs
 
 
@@ -144,9 +164,12 @@ def older_claims(claim: WaitingClaim, line: Iterable[WaitingClaim]) -> list[Wait
 
 
 def candidates(
-    claim: WaitingClaim, line: Iterable[WaitingClaim], ready: Collection[Metadata], serves: Serves
-) -> list[Metadata]:
-    """Return the instances that a claim may take, in their order: the ready instances that no older claim of the line takes.
+    claim: WaitingClaim, line: Iterable[WaitingClaim], ready: Collection[Metadata], serves: Serves, *, first: str = ""
+) -> Iterator[Metadata]:
+    """Yield the instances that a claim may take, in their order: the ready instances that no older claim of the line takes.
+
+    The instance of the UID `first` is yielded first, if it is among them. No more instances are examined than are consumed and than older
+    claims take.
 
     >>> def instance(name: str) -> Metadata:
     ...     return Metadata(name=name, uid=name, labels={"tier": "small"})
@@ -154,6 +177,15 @@ def candidates(
     >>> [taken.name for taken in candidates(young, [old, young], [instance("a"), instance("b")], lambda *_: True)]
     ['b']
     """
-    own = [instance for instance in ready if matches(claim.selector, instance) and serves(instance, claim.namespace)]
-    reserved = {instance.uid for _, instance in assignments(older_claims(claim, line), own, serves)}
-    return [instance for instance in sorted(own, key=order_of) if instance.uid not in reserved]
+
+    def serves_both(instance: Metadata, namespace: str) -> bool:
+        return serves(instance, namespace) and fits(instance)
+
+    def fits(instance: Metadata) -> bool:
+        return matches(claim.selector, instance) and serves(instance, claim.namespace)
+
+    reserved = {instance.uid for _, instance in assignments(older_claims(claim, line), ready, serves_both)}
+    yield from [instance for instance in ready if instance.uid == first and first not in reserved and fits(instance)]
+    for instance in in_order(ready):
+        if instance.uid != first and instance.uid not in reserved and fits(instance):
+            yield instance

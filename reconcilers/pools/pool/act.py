@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from konverge.crds.pools_v1alpha1 import NextcloudPool
 from konverge.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound, ObjectChanged
-from konverge.objects import Object
 from konverge.reconcilers.pools.kinds import INSTANCE
-from konverge.reconcilers.pools.members import is_claimed
+from konverge.reconcilers.pools.members import Member, member_of
 from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.pools.pool.decide import EXCESS, Removal
 from konverge.reconcilers.pools.pool.memory import PoolMemory
 from konverge.reconcilers.pools.pool.observe import ObservedNextcloudPool
-from konverge.reconcilers.pools.pool.record import corrected_marks
 from konverge.reconcilers.pools.pool.render import new_member
 from konverge.reconcilers.pools.words import PoolsEvent
 from konverge.words import EventType
@@ -44,24 +42,24 @@ async def reset_marks(
     observed: ObservedNextcloudPool, ctx: Context[NextcloudPool]
 ) -> tuple[ObservedNextcloudPool, bool]:
     """Reset the labels and annotations of members; returns the members after that, and whether a member had changed."""
-    changed, members = False, list[Object]()
-    for member in observed.census.members:
-        metadata = member.metadata
-        marks = {} if is_claimed(member) or metadata.deleting else corrected_marks(metadata, observed.pool.name)
-        if not marks:
-            members.append(member)
-            continue
+    edited = [member for member in observed.census.members if member.corrections]
+    if not edited:
+        return observed, False
+    changed, corrected = False, dict[str, Member]()
+    for member in edited:
+        metadata, marks = member.metadata, member.corrections
         try:
-            members.append(await ctx.patch(INSTANCE, expect=member, patch={"metadata": marks}))
+            stored = await ctx.patch(INSTANCE, expect=metadata, patch={"metadata": marks})
         except ObjectChanged:
             changed = True
-            members.append(member)
             continue
+        corrected[member.uid] = member_of(stored, ctx.now(), observed.record.namespace)
         keys = sorted(key for part in marks.values() for key in part)
         message = f"set back {', '.join(keys)} of {metadata.name}: only the operator writes them on a member of a pool"
         if metadata.uid in observed.record.uids:
             ctx.event_about(INSTANCE, metadata, PoolsEvent.MARKS_CORRECTED, message, type_=EventType.WARNING)
-    return replace(observed, census=replace(observed.census, members=tuple(members))), changed
+    members = tuple([corrected.get(member.uid, member) for member in observed.census.members])
+    return replace(observed, census=replace(observed.census, members=members)), changed
 
 
 async def delete_instances(removals: Iterable[Removal], ctx: Context[NextcloudPool]) -> bool:

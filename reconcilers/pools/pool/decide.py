@@ -18,13 +18,15 @@ seen it does not count.
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Final
 
 from konverge.crds.pools_v1alpha1 import MIN_UNASSIGNED_AGE
-from konverge.reconcilers.pools.members import Member
+from konverge.reconcilers.pools.members import PROVISIONED, Member
+from konverge.reconcilers.pools.words import InstancePhase
 from konverge.reconcilers.shared.delays import READ_AGAIN
 
 __all__ = ["PoolCounts", "PoolLimits", "PoolPlan", "PoolState", "Removal", "age_limit", "counts_of", "decide_pool"]
@@ -35,6 +37,7 @@ _JITTER: Final = 0.1
 """Instances that were created together expire over a tenth of their age."""
 _FAR: Final = timedelta(days=7)
 """The longest time until a pool is reconciled again."""
+_OLDEST_FIRST: Final = attrgetter("created", "name")
 
 EXCESS: Final = "excess"
 FAILED: Final = "failed"
@@ -112,22 +115,37 @@ class PoolPlan:
 
 def counts_of(members: tuple[Member, ...], now: datetime, limits: PoolLimits, assigned: int = 0) -> PoolCounts:
     """Count the members by state, without members that are being deleted or have a claim."""
-    free = [member for member in members if not member.deleting and not member.taken]
-    ready = sum(member.ready for member in free)
-    failed = sum(not member.ready and member.failed(now, limits.deadline) for member in free)
+    free = _free(members)
+    unready = _unready(free)
+    failed = len(_failed(unready, now, limits))
     return PoolCounts(
-        ready=ready,
-        provisioning=len(free) - ready - failed,
+        ready=len(free) - len(unready),
+        provisioning=len(unready) - failed,
         failed=failed,
         unassigned=len(free),
         assigned=assigned,
     )
 
 
+# These lists and the loops over `free` below call no Python code for a ready member: a pool may have 10,000.
+
+
+def _free(members: Iterable[Member]) -> list[Member]:
+    return [member for member in members if not member.taken and not member.deleting]
+
+
+def _unready(free: list[Member]) -> list[Member]:
+    ready = InstancePhase.READY
+    return [member for member in free if member.phase != ready]
+
+
+def _failed(unready: list[Member], now: datetime, limits: PoolLimits) -> list[Member]:
+    return [member for member in unready if member.failed(now, limits.deadline)]
+
+
 def age_limit(member: Member, max_age: timedelta) -> timedelta:
     """Return the age limit of an instance: up to a tenth below `max_age`, derived from its UID."""
-    part = int.from_bytes(hashlib.sha256(member.uid.encode()).digest()[:4], "big") / 2**32
-    return max_age * (1 - _JITTER * part)
+    return max_age * (1 - _JITTER * member.spread)
 
 
 def decide_pool(state: PoolState, now: datetime, limits: PoolLimits) -> PoolPlan:
@@ -135,29 +153,27 @@ def decide_pool(state: PoolState, now: datetime, limits: PoolLimits) -> PoolPlan
     counts = counts_of(state.members, now, limits, state.assigned)
     if state.digest is None or state.refusal:
         return PoolPlan(counts=counts)
-    free = sorted(
-        (member for member in state.members if not member.taken and not member.deleting),
-        key=lambda member: (member.created, member.name),
-    )
-    stale = [member for member in free if _is_stale(member, state)]
+    free = _free(state.members)
+    unready = _unready(free)
+    failed = _failed(unready, now, limits)
+    stale = _stale(free, state)
     digest = None if _roll_is_open(stale, state) else state.digest
     moments: list[timedelta] = []
-    removals = _excess(free, state, now, limits)
+    removals = _excess(free, failed, state.replicas)
     if not removals:
-        removals = _replaced(free, stale, state, now, limits, moments)
+        removals = _replaced(free, failed, {member.uid for member in stale}, state, now, moments)
     recorded = [removal for removal in removals if not _is_unrecorded(removal.member, state, now - limits.window)]
     if len(recorded) < len(removals):
         moments.append(READ_AGAIN)
     removed = {removal.member.uid for removal in recorded}
-    kept = [member for member in free if member.uid not in removed]
-    missing = state.replicas - len(kept)
+    missing = state.replicas - (len(free) - len(removed))
     left, refill = _tokens(state, now, limits)
     if missing > left:
         moments.append(refill)
     moments += [
         limits.deadline - (now - member.waits_since)  # not a moment: it may be after the last year of a calendar
-        for member in kept
-        if member.waits_since is not None and not member.failed(now, limits.deadline)
+        for member in unready
+        if member.uid not in removed and member.waits_since is not None and not member.failed(now, limits.deadline)
     ]
     return PoolPlan(
         create=max(0, min(missing, left)),
@@ -174,10 +190,11 @@ def _is_unrecorded(member: Member, state: PoolState, since: datetime) -> bool:
     return member.created > since and member.name not in state.recorded
 
 
-def _is_stale(member: Member, state: PoolState) -> bool:
-    """Whether a member was created with another profile; a member without a stamp is as old as the recorded digest."""
-    created_with = member.stamp or (state.digest if state.observed_digest is None else state.observed_digest)
-    return created_with != state.digest
+def _stale(free: list[Member], state: PoolState) -> list[Member]:
+    """Return the members that were created with another profile; a member without a stamp is as old as the recorded digest."""
+    wanted = state.digest
+    unstamped = wanted if state.observed_digest is None else state.observed_digest
+    return [member for member in free if (member.stamp or unstamped) != wanted]
 
 
 def _roll_is_open(stale: list[Member], state: PoolState) -> bool:
@@ -185,59 +202,74 @@ def _roll_is_open(stale: list[Member], state: PoolState) -> bool:
     return state.recreate and state.observed_digest is not None and any(not member.stamp for member in stale)
 
 
-def _excess(free: list[Member], state: PoolState, now: datetime, limits: PoolLimits) -> list[Removal]:
-    number = len(free) - state.replicas
+def _excess(free: list[Member], failed: list[Member], replicas: int) -> list[Removal]:
+    number = len(free) - replicas
     if number <= 0:
         return []
-    order = sorted(free, key=lambda member: not (not member.ready and member.failed(now, limits.deadline)))
+    known = {member.uid for member in failed}
+    others = [member for member in free if member.uid not in known]
+    order = [*sorted(failed, key=_OLDEST_FIRST), *sorted(others, key=_OLDEST_FIRST)]
     return [Removal(member, EXCESS) for member in order[:number]]
 
 
 def _replaced(
     free: list[Member],
-    stale: list[Member],
+    failed: list[Member],
+    stale: set[str],
     state: PoolState,
     now: datetime,
-    limits: PoolLimits,
     moments: list[timedelta],
 ) -> list[Removal]:
-    failed = [member for member in free if not member.ready and member.failed(now, limits.deadline)]
     removals: list[Removal] = []
     if failed and state.replace_after is not None and state.replace_after > now:
         moments.append(state.replace_after - now)
     else:
-        removals = [Removal(member, FAILED) for member in failed]
+        removals = [Removal(member, FAILED) for member in sorted(failed, key=_OLDEST_FIRST)]
     known = {member.uid for member in failed}
-    unwanted = [
-        Removal(member, MISPLACED if member.misplaced else STALE if member in stale else EXPIRED)
-        for member in free
-        if member.uid not in known
-        and (member.misplaced or (state.recreate and member in stale) or _expired(member, state.max_age, now, moments))
-    ]
+    others = [member for member in free if member.uid not in known] if known else free
+    recreated = stale if state.recreate else set[str]()
+    unwanted = [member for member in others if member.misplaced or member.uid in recreated]
+    unwanted += _expired(
+        [member for member in others if not member.misplaced and member.uid not in recreated],
+        state.max_age,
+        now,
+        moments,
+    )
+    unwanted.sort(key=_OLDEST_FIRST)
+    unready = _unready(unwanted)
     budget = max(1, state.replicas // _SHARE)
-    waiting = sum(not removal.member.ready for removal in unwanted)
-    ready = sum(member.ready for member in free)
-    unavailable = max(0, state.replicas - ready - waiting)
+    unavailable = max(0, state.replicas - (len(free) - len(_unready(free))) - len(unready))
     # Instances that are not ready are deleted first: to replace them costs nothing.
-    unwanted.sort(key=lambda removal: removal.member.ready)
-    return removals + unwanted[: max(0, budget - unavailable)]
+    ready = InstancePhase.READY
+    order = [*unready, *[member for member in unwanted if member.phase == ready]]
+    return removals + [
+        Removal(member, MISPLACED if member.misplaced else STALE if member.uid in stale else EXPIRED)
+        for member in order[: max(0, budget - unavailable)]
+    ]
 
 
-def _expired(member: Member, max_age: timedelta, now: datetime, moments: list[timedelta]) -> bool:
-    if max_age <= timedelta(0) or not member.provisioned:
-        return False  # an instance that is not ready yet has the deadline of failed instances
+def _expired(members: list[Member], max_age: timedelta, now: datetime, moments: list[timedelta]) -> list[Member]:
+    """Return the members that are too old, and add the time until the next member is."""
+    if max_age <= timedelta(0):
+        return []
     # A pool that was stored before the definition refused less would be replaced without end.
-    left = age_limit(member, max(max_age, MIN_UNASSIGNED_AGE)) - (now - member.created)
-    if left > timedelta(0):
-        moments.append(min(left, _FAR))
-        return False
-    return True
+    longest, nothing = max(max_age, MIN_UNASSIGNED_AGE), timedelta(0)
+    provisioned = PROVISIONED  # an instance that is not ready yet has the deadline of failed instances
+    left = [
+        (longest * (1 - _JITTER * member.spread) - (now - member.created), member)
+        for member in members
+        if member.phase in provisioned
+    ]
+    later = [time for time, _ in left if time > nothing]
+    if later:
+        moments.append(min(*later, _FAR))
+    return [member for time, member in left if time <= nothing]
 
 
 def _tokens(state: PoolState, now: datetime, limits: PoolLimits) -> tuple[int, timedelta]:
     """Return how many instances may be created now, and when that number grows."""
     since = now - limits.window
-    moments = {member.name: member.created for member in state.members}
+    moments = {member.name: member.created for member in state.members if member.created > since}
     for name, moment in state.recent:
         # A name is recorded before its instance exists: the later time is nearer to the creation.
         moments[name] = max(moment, moments.get(name, moment))

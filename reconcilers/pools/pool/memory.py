@@ -6,7 +6,7 @@ reads again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
@@ -14,7 +14,7 @@ from typing import Final
 
 from konverge.clock import rfc3339_micro
 from konverge.crds.pools_v1alpha1 import RecentCreation
-from konverge.reconcilers.pools.members import Member
+from konverge.reconcilers.pools.members import Member, MemberViews
 from konverge.reconcilers.pools.names import instance_name
 from konverge.reconcilers.pools.nonces import digest_of, new_nonce
 from konverge.reconcilers.pools.settings import PoolSettings
@@ -40,26 +40,28 @@ class PoolMemory:
     created: dict[str, datetime] = field(default_factory=dict)
     nominations: dict[str, Nomination] = field(default_factory=dict)
     """The names of instances that this process is still to create."""
+    views: MemberViews = field(default_factory=MemberViews, compare=False)
     rounds: int = 0
     replace_after: datetime | None = None
 
     def see(
         self,
-        members: Iterable[Member],
+        members: Collection[Member],
         recorded: Mapping[str, datetime],
         digests: Mapping[str, str],
         since: datetime,
     ) -> None:
         """Remember the instances that were created since then, and forget the older instances and the unused names."""
-        for member in members:
-            self.nominations.pop(member.name, None)
+        for name in self.nominations.keys() & [member.name for member in members] if self.nominations else ():
+            del self.nominations[name]
         self.nominations = {
             name: nomination
             for name, nomination in self.nominations.items()
             if digests.get(name) in (None, digest_of(nomination.nonce))
         }
         past = {name: moment for name, moment in recorded.items() if name not in self.nominations}
-        self.created = {member.name: member.created for member in members} | past | self.created
+        recent = {member.name: member.created for member in members if member.created > since}
+        self.created = recent | past | self.created
         self.created = {name: moment for name, moment in self.created.items() if moment > since}
 
     def nominate(

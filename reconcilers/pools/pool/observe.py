@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from konverge.clock import from_rfc3339
 from konverge.crds.pools_v1alpha1 import NextcloudPool
-from konverge.objects import Object
+from konverge.objects import Metadata
 from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD, PROFILE
-from konverge.reconcilers.pools.members import Member, member_of
+from konverge.reconcilers.pools.members import Member, MemberViews
 from konverge.reconcilers.pools.pool.decide import PoolState
 from konverge.reconcilers.pools.pool.indexes import BY_POOL
 from konverge.reconcilers.pools.pool.memory import PoolMemory
@@ -24,7 +24,8 @@ from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
 
 if TYPE_CHECKING:
-    from konverge.runtime import Context
+    from konverge.objects import Object
+    from konverge.runtime import Context, Reader
 
 __all__ = [
     "ObservedNextcloudPool",
@@ -61,20 +62,16 @@ class ObservedNextcloudPool:
     refusal: str = ""
     """Why no instance may be in the namespace of the pool, "" if instances may be."""
 
-    def members(self, now: datetime, namespace: str = "") -> tuple[Member, ...]:
-        """Return the members; `namespace` is the namespace of the pool's instances, "" for any namespace."""
-        return tuple(member_of(instance, now, namespace) for instance in self.census.members)
-
     def creations(self, until: datetime) -> dict[str, datetime]:
         """Return the creations in the status, except later creations: another writer added these, and they would stop the pool."""
         return {name: moment for name, moment in _recorded(self.pool).items() if moment <= until}
 
-    def state(self, memory: PoolMemory, now: datetime) -> PoolState:
+    def state(self, memory: PoolMemory) -> PoolState:
         """Return the input of `decide_pool`."""
         status, lifecycle = self.pool.status, self.pool.spec.lifecycle
         return PoolState(
             replicas=self.pool.spec.replicas,
-            members=self.members(now, self.record.namespace),
+            members=self.census.members,
             assigned=self.assigned,
             digest=self.profile.digest,
             observed_digest=None if status.observed_profile is None else status.observed_profile.digest,
@@ -93,11 +90,13 @@ async def stored_pool(pool: NextcloudPool, ctx: Context[NextcloudPool]) -> Nextc
     return stored if stored is not None and stored.uid == pool.uid else pool
 
 
-def observe_cached(pool: NextcloudPool, settings: PoolSettings, ctx: Context[NextcloudPool]) -> ObservedNextcloudPool:
+def observe_cached(
+    pool: NextcloudPool, settings: PoolSettings, views: MemberViews, ctx: Context[NextcloudPool]
+) -> ObservedNextcloudPool:
     """Return the pool with the members that the cache shows."""
     record, instances = _record(pool, settings), ctx.cache(INSTANCE)
-    candidates = [instance for uid in record.uids for instance in instances.by_index(BY_UID, uid)]
-    candidates += instances.by_index(BY_POOL, f"{record.namespace}/{pool.name}")
+    views.settle(pool.name, record.namespace)
+    candidates = views.of_cached(_candidates(record, instances), instances.find, ctx.now())
     census = take_census(replace(record, adopts=False), candidates, partial(_is_served, ctx=ctx), complete=False)
     return ObservedNextcloudPool(
         pool,
@@ -109,25 +108,38 @@ def observe_cached(pool: NextcloudPool, settings: PoolSettings, ctx: Context[Nex
     )
 
 
-async def observe_listed(observed: ObservedNextcloudPool, ctx: Context[NextcloudPool]) -> ObservedNextcloudPool:
+async def observe_listed(
+    observed: ObservedNextcloudPool, views: MemberViews, ctx: Context[NextcloudPool]
+) -> ObservedNextcloudPool:
     """Return the pool with its members from the API server, including members without the label or in a former namespace."""
     record = observed.record
     listed = list(await ctx.live(INSTANCE).list(record.namespace, labels=f"{PoolsLabel.POOL}={record.pool}"))
-    seen = {instance.metadata.uid for instance in listed}
-    for uid in record.uids:
-        if uid in seen:
-            continue
+    seen = {(instance.data.get("metadata") or {}).get("uid", "") for instance in listed}
+    for uid in [uid for uid in record.uids if uid not in seen]:
         for cached in ctx.cache(INSTANCE).metadata_by_index(BY_UID, uid):
             stored = await ctx.live(INSTANCE).find(cached.namespace, cached.name)
             if stored is not None and stored.metadata.uid == uid:
                 listed.append(stored)
-    census = take_census(record, listed, partial(_is_served, ctx=ctx), complete=True)
+    census = take_census(record, views.of_listed(listed, ctx.now()), partial(_is_served, ctx=ctx), complete=True)
     return replace(observed, census=census, assigned=_assigned(observed.pool, ctx))
 
 
 def adoption_request(pool: NextcloudPool) -> str:
     """Return the value of the annotation that requests an adoption, "" without a request."""
     return pool.metadata.annotation(PoolsAnnotation.ADOPT_MEMBERS)[:_MAX_REQUEST]
+
+
+def _candidates(record: MemberRecord, instances: Reader[Object]) -> list[Metadata]:
+    """Return the cached instances that the record names, in its order, then the other instances with the label of the pool."""
+    labelled = {
+        metadata.uid: metadata for metadata in instances.metadata_by_index(BY_POOL, f"{record.namespace}/{record.pool}")
+    }
+    named = {uid: labelled.get(uid) for uid in record.uids}
+    for uid in [
+        uid for uid, metadata in named.items() if metadata is None
+    ]:  # without the label, or in a former namespace
+        named[uid] = next(iter(instances.metadata_by_index(BY_UID, uid)), None)
+    return [metadata for metadata in (named | labelled).values() if metadata is not None]
 
 
 def _record(pool: NextcloudPool, settings: PoolSettings) -> MemberRecord:
@@ -153,11 +165,10 @@ def _recorded(pool: NextcloudPool) -> Mapping[str, datetime]:
     return moments
 
 
-def _is_served(instance: Object, ctx: Context[NextcloudPool]) -> bool:
+def _is_served(member: Member, ctx: Context[NextcloudPool]) -> bool:
     """Whether the Nextcloud of the claim of an instance has it in its status, or has released it."""
-    claim_uid = str(instance.get("spec", "claimRef", "uid", default=""))
-    released = instance.metadata.annotation(PoolsAnnotation.RELEASED) == claim_uid
-    return released or is_confirmed(instance.metadata, claim_uid, ctx.cache(NEXTCLOUD))
+    released = member.metadata.annotation(PoolsAnnotation.RELEASED) == member.claim
+    return released or is_confirmed(member.metadata, member.claim, ctx.cache(NEXTCLOUD))
 
 
 def _profile(pool: NextcloudPool, ctx: Context[NextcloudPool]) -> PoolProfile:

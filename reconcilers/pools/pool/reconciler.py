@@ -62,12 +62,12 @@ class NextcloudPoolReconciler:
     async def reconcile(self, pool: NextcloudPool, ctx: Context[NextcloudPool]) -> Outcome:
         """Create, replace or delete unassigned instances, and report their numbers."""
         memory = self._memory.setdefault(pool.uid, PoolMemory())
-        observed, changed = await reset_marks(observe_cached(pool, self._settings, ctx), ctx)
+        observed, changed = await reset_marks(observe_cached(pool, self._settings, memory.views, ctx), ctx)
         state = self._state(observed, memory, ctx.now())
         plan = decide_pool(state, ctx.now(), self._limits)
         writes = MemberWrites()
         if plan.create or plan.delete or observed.record.adopts or observed.census.unseen:
-            observed, faster = await reset_marks(await observe_listed(observed, ctx), ctx)
+            observed, faster = await reset_marks(await observe_listed(observed, memory.views, ctx), ctx)
             state = self._state(observed, memory, ctx.now())
             plan = decide_pool(state, ctx.now(), self._limits)
             changed |= faster or await self._delete(plan, memory, ctx)
@@ -82,9 +82,10 @@ class NextcloudPoolReconciler:
 
     async def finalize(self, pool: NextcloudPool, ctx: Context[NextcloudPool]) -> Outcome:
         """Delete the unassigned instances; Done when none is left."""
-        cached = observe_cached(await stored_pool(pool, ctx), self._settings, ctx)
-        observed, _ = await reset_marks(await observe_listed(cached, ctx), ctx)
-        members = observed.members(ctx.now())
+        views = self._memory.setdefault(pool.uid, PoolMemory()).views
+        cached = observe_cached(await stored_pool(pool, ctx), self._settings, views, ctx)
+        observed, _ = await reset_marks(await observe_listed(cached, views, ctx), ctx)
+        members = observed.census.members
         free = [member for member in members if not member.taken]
         await delete_instances([Removal(member, EXCESS) for member in free if not member.deleting], ctx)
         if free:
@@ -97,8 +98,8 @@ class NextcloudPoolReconciler:
     def _state(self, observed: ObservedNextcloudPool, memory: PoolMemory, now: datetime) -> PoolState:
         """Return the state of a pool after its memory has seen the members and the creations in the status."""
         window = self._limits.window
-        memory.see(observed.members(now), observed.creations(now + window), observed.record.digests, now - window)
-        return observed.state(memory, now)
+        memory.see(observed.census.members, observed.creations(now + window), observed.record.digests, now - window)
+        return observed.state(memory)
 
     async def _delete(self, plan: PoolPlan, memory: PoolMemory, ctx: Context[NextcloudPool]) -> bool:
         """Delete the instances of a plan; returns whether an instance had changed."""

@@ -9,25 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
 
-from konverge.objects import Metadata, Object
-from konverge.reconcilers.pools.members import is_claimed, is_taken
+from konverge.reconcilers.pools.members import Member, has_marks_of_a_claim
 from konverge.reconcilers.pools.nonces import has_nonce
-from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
+from konverge.reconcilers.pools.words import PoolsLabel
 
-__all__ = ["Census", "MemberRecord", "corrected_marks", "take_census"]
-
-_FOREIGN_LABELS: Final = (PoolsLabel.TENANT, PoolsLabel.NEXTCLOUD, PoolsLabel.CLAIM_UID)
-"""Labels that only an instance with a claim has."""
-_FOREIGN_ANNOTATIONS: Final = (
-    PoolsAnnotation.RELEASED,
-    PoolsAnnotation.ORPHANED_SINCE,
-    PoolsAnnotation.SPEC_BEFORE,
-    PoolsAnnotation.REPLACED,
-    PoolsAnnotation.PROFILE_DEFAULTS,
-)
-"""Annotations that only an instance with a claim has."""
+__all__ = ["Census", "MemberRecord", "take_census"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +35,7 @@ class MemberRecord:
 class Census:
     """The members of a pool among some instances."""
 
-    members: tuple[Object, ...]
+    members: tuple[Member, ...]
     uids: tuple[str, ...]
     """The UIDs for the record."""
     look_alikes: int
@@ -58,30 +45,30 @@ class Census:
 
 
 def take_census(
-    record: MemberRecord, instances: Iterable[Object], served: Callable[[Object], bool], *, complete: bool
+    record: MemberRecord, instances: Iterable[Member], served: Callable[[Member], bool], *, complete: bool
 ) -> Census:
     """Return the members among instances; `complete`: a recorded instance that is missing among them does not exist.
 
-    `served` is True for an instance that is in the status of its claim's Nextcloud: such an instance has left the pool.
+    `served` is True for an instance that is in the status of its claim's Nextcloud: such an instance has left the pool. A recorded member
+    without a claim costs no call of Python code: the record in the status lists each member, so each reconcile compares each member.
     """
     known, seen, look_alikes = set(record.uids), set[str](), 0
-    members: list[Object] = []
+    members: list[Member] = []
     for instance in instances:
-        metadata = instance.metadata
-        if metadata.uid in seen:
+        if instance.uid in seen:
             continue
-        seen.add(metadata.uid)
-        if metadata.uid not in known and not _is_new(instance, record):
+        seen.add(instance.uid)
+        if instance.uid not in known and not _is_new(instance, record):
             look_alikes += _looks_alike(instance, record)
-        elif not (is_claimed(instance) and served(instance)):
+        elif not (instance.taken and served(instance)):
             members.append(instance)
-    uids = {member.metadata.uid for member in members}
+    uids = {member.uid for member in members}
     kept = [uid for uid in record.uids if uid in uids or (uid not in seen and not complete)]
-    new = [member.metadata.uid for member in members if member.metadata.uid not in known]
+    new = [member.uid for member in members if member.uid not in known]
     return Census(tuple(members), (*kept, *new), look_alikes, bool(known - seen))
 
 
-def _is_new(instance: Object, record: MemberRecord) -> bool:
+def _is_new(instance: Member, record: MemberRecord) -> bool:
     """Whether an instance becomes a member: by its nonce, or by adoption unless it counts as taken only by its labels."""
     metadata = instance.metadata
     if metadata.namespace != record.namespace:
@@ -89,19 +76,10 @@ def _is_new(instance: Object, record: MemberRecord) -> bool:
     if has_nonce(metadata, record.digests.get(metadata.name)):
         return True
     labelled = record.adopts and metadata.label(PoolsLabel.POOL) == record.pool
-    return labelled and (is_claimed(instance) or not is_taken(instance))
+    return labelled and (instance.taken or not has_marks_of_a_claim(metadata))
 
 
-def _looks_alike(instance: Object, record: MemberRecord) -> bool:
+def _looks_alike(instance: Member, record: MemberRecord) -> bool:
     metadata = instance.metadata
     labelled = metadata.namespace == record.namespace and metadata.label(PoolsLabel.POOL) == record.pool
-    return labelled and not is_claimed(instance) and not metadata.deleting
-
-
-def corrected_marks(instance: Metadata, pool: str) -> dict[str, Any]:
-    """Return the patch of the metadata of a member without a claim that sets its labels and annotations back; {} if they are right."""
-    right = {PoolsLabel.POOL: pool, PoolsLabel.ASSIGNED: PoolsLabel.FALSE}
-    labels: dict[str, str | None] = {name: value for name, value in right.items() if instance.label(name) != value}
-    labels |= dict.fromkeys(name for name in _FOREIGN_LABELS if name in (instance.labels or {}))
-    annotations = dict.fromkeys(name for name in _FOREIGN_ANNOTATIONS if name in (instance.annotations or {}))
-    return {**({"labels": labels} if labels else {}), **({"annotations": annotations} if annotations else {})}
+    return labelled and not instance.taken and not instance.deleting

@@ -82,8 +82,11 @@ class PoolObserver:
         self._memories.pop(pool, None)
 
     def warm(self, pool: ResourcePool, ctx: Context[ResourcePool]) -> Generator[None, None, None]:
-        """Decode the claims and ResourceQuotas that changed, in slices."""
+        """Decode the claims and ResourceQuotas that changed, and the list of the pool, in slices."""
+        self.memory(pool).record.read(pool.status.claims.raw)
+        yield
         yield from self._claims.refresh(complete(ctx, CLAIM), claim_view)
+        yield
         yield from self._refresh_quotas(self.memory(pool), pool, complete(ctx, RESOURCE_QUOTA))
 
     def observe(self, pool: ResourcePool, ctx: Context[ResourcePool]) -> PoolObservation:

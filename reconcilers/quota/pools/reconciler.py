@@ -57,6 +57,7 @@ class ResourcePoolReconciler:
         clock, parallel, outcomes = asyncio.get_running_loop().time, self._settings.parallel, WriteOutcomes()
         await asyncio.sleep(0)  # the pool was decoded in this turn
         await in_slices(self._observer.warm(pool, ctx))
+        await asyncio.sleep(0)
         ledger = self._observer.memory(pool).ledger
         observed = self._observer.observe(pool, ctx)
         await asyncio.sleep(0)  # let other work run: with thousands of claims each part takes a while
@@ -76,9 +77,11 @@ class ResourcePoolReconciler:
             return RequeueAfter(READ_AGAIN)
         self._rejected.add(pool.name, recalled, outcomes, observed.claims, basis, clock())
         self._update_wake_index(observed, allocation)
+        await asyncio.sleep(0)
         writes = await in_slices(planning_steps(observed, allocation, ledger))
         await write_claims(observed, writes, outcomes, ctx, parallel)
         await in_slices(render_steps(observed.pool, allocation, ledger.rendered))
+        await asyncio.sleep(0)
         refused = recalled.messages(allocation.reserving) | outcomes.refused
         plan = plan_status(observed, allocation, refused, outcomes, self._settings.refused_retry, ledger)
         assert plan.draft is not None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from quota.lab import CPU, POD, RELEASE, Quotas, spends
+from quota.oracle import check_ledgers
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Forbidden
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
+from konverge.reconcilers.quota.pools.reconciler import ResourcePoolReconciler
 from konverge_testing import Lab
 
 QUOTA = "capsule-pool-p"
@@ -32,6 +36,23 @@ async def test_a_claim_is_bound_and_pods_are_let_in_up_to_it(lab: Lab) -> None:
     assert (entry.name, entry.namespace, entry.claims) == ("c", here.ns("a"), {CPU: "3"})
     assert pool.condition("Ready").message == "reconciled"
     assert pool.condition("Exhausted").reason == "NoExhaustions"
+
+
+async def test_oracle_finds_a_view_that_changed_in_place(lab: Lab) -> None:
+    here = await Quotas(lab).start("a")
+    await here.pool()
+    for name in ("c", "later"):  # the reconcile for the later claim reads the status of the earlier claim
+        await here.claim("a", name, cpu=1)
+        await here.bound("a", name)
+    assert check_ledgers(lab.manager) == 1
+    [reconciler] = [
+        spec.reconciler for spec in lab.manager.controllers if isinstance(spec.reconciler, ResourcePoolReconciler)
+    ]
+    view = reconciler._observer._claims.views[here.ns("a"), "c"]
+    amounts: Any = view.amounts
+    amounts[CPU] += 1
+    with pytest.raises(AssertionError, match="changed in place"):
+        check_ledgers(lab.manager)
 
 
 async def test_x13_amount_in_use_is_reallocated_only_after_the_pods_end(lab: Lab) -> None:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import yaml
+from quota.oracle import check_ledgers
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import AlreadyExists, Invalid, NotFound
@@ -197,7 +198,10 @@ class Quotas:
     async def until(
         self, what: Kind[Any] | type[Any], where: str, name: str, test: Callable[[Any], bool], *, seconds: float = 60
     ) -> Any:
-        """Wait for an object of a namespace ("" for none) to pass a test; a failure shows the object's last state."""
+        """Wait for an object of a namespace ("" for none) to pass a test; a failure shows the object's last state.
+
+        What the running managers keep is then compared with a computation from scratch (`quota.oracle`).
+        """
         last: Any = None
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -209,6 +213,8 @@ class Quotas:
                     except NotFound:
                         last = None
                     if last is not None and test(last):
+                        for manager in self.lab.managers:
+                            check_ledgers(manager)
                         return last
                     await asyncio.sleep(
                         max(_LOOK, (loop.time() - began) / 50)

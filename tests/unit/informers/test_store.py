@@ -240,6 +240,18 @@ def test_an_index_function_that_always_raises_does_not_flood_the_log() -> None:
     assert [line["count"] for line in logs] == [1, 2, 4, 8, 16, 32, 64]
 
 
+def test_only_changed_values_of_an_object_are_filed_again() -> None:
+    store = Store()
+    writer = StoreWriter(store)
+    writer.add_index("label", lambda held: list(held.metadata.labels or {}))
+    writer.apply([put(cached("a", kept="", left="")), put(cached("b", kept="", left=""))], "2")
+    writer.apply([put(cached("a", 3, kept="", came=""))], "3")
+    found = {
+        value: [held.metadata.name for held in store.by_index("label", value)] for value in ("kept", "left", "came")
+    }
+    assert found == {"kept": ["a", "b"], "left": ["b"], "came": ["a"]}
+
+
 def test_an_index_function_that_returns_other_values_leaves_no_old_ones_behind() -> None:
     answers = iter([["one", "one"], ["two"], ["three"]])
     store, writer = filled()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import pytest
@@ -9,20 +10,22 @@ import pytest
 from konverge.crds.pools_v1alpha1 import AllowedNamespaces
 from konverge.objects import Object
 from konverge.reconcilers.pools.allowance import allowed, allows
+from konverge.reconcilers.pools.members import Member, corrected_marks, member_of
 from konverge.reconcilers.pools.nonces import digest_of
-from konverge.reconcilers.pools.pool.record import MemberRecord, corrected_marks, take_census
+from konverge.reconcilers.pools.pool.record import MemberRecord, take_census
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
 
 NONCE: Final = "0" * 32
+NOW: Final = datetime(2030, 1, 1, tzinfo=UTC)
 FREE: Final = {PoolsLabel.POOL: "small", PoolsLabel.ASSIGNED: PoolsLabel.FALSE}
 TAKEN: Final = {**FREE, PoolsLabel.ASSIGNED: PoolsLabel.TRUE}
 
 
-def instance(uid: str, labels: dict[str, str] | None = None, **more: Any) -> Object:
+def instance(uid: str, labels: dict[str, str] | None = None, **more: Any) -> Member:
     metadata = {"name": f"name-{uid}", "namespace": more.pop("namespace", "ns"), "uid": uid, "labels": labels or {}}
     annotations = {PoolsAnnotation.CREATION_NONCE: more.pop("nonce")} if "nonce" in more else {}
     claim = {"claimRef": {"namespace": "t", "name": "main", "uid": more.pop("claim")}} if "claim" in more else {}
-    return Object({"metadata": {**metadata, "annotations": annotations}, "spec": claim})
+    return member_of(Object({"metadata": {**metadata, "annotations": annotations}, "spec": claim}), NOW)
 
 
 def record(*uids: str, **more: Any) -> MemberRecord:
@@ -30,7 +33,7 @@ def record(*uids: str, **more: Any) -> MemberRecord:
 
 
 def recorded_by(*claims: str) -> Any:
-    return lambda one: one.get("spec", "claimRef", "uid", default="") in claims
+    return lambda member: member.claim in claims
 
 
 CREATED: Final = {"name-a": digest_of(NONCE)}
@@ -64,7 +67,7 @@ CREATED: Final = {"name-a": digest_of(NONCE)}
     ],
 )
 def test_member_is_recorded_or_proven_by_its_nonce_or_adopted(
-    known: MemberRecord, found: Object, members: list[str], look_alikes: int
+    known: MemberRecord, found: Member, members: list[str], look_alikes: int
 ) -> None:
     census = take_census(known, [found], recorded_by("confirmed"), complete=True)
     assert [one.metadata.uid for one in census.members] == members
