@@ -86,8 +86,9 @@ class Family(Generic[S]):
     """A pydantic model with a default for every field."""
     install: Callable[[Manager, S], None]
     """Adds the controllers, webhooks and background work to a manager that was not started."""
-    kinds: tuple[type[CustomResource[Any, Any]], ...] = ()
-    """The kinds that the family defines, those without a controller too."""
+    kinds: tuple[type[CustomResource[Any, Any]], ...] | Callable[[], tuple[type[CustomResource[Any, Any]], ...]] = ()
+    """The kinds that the family defines, those without a controller too. A function that returns the kinds keeps their modules out of
+    the imports of a daemon that does not run the family."""
     documentation: str = ""
     """The page about the family: a URL. konverge's own families name a file of the repository."""
     cluster_wide: bool = False
@@ -101,6 +102,10 @@ class Family(Generic[S]):
     chart: FamilyChart = FamilyChart()
     samples: Path | None = None
     """A YAML file of objects for `konverge demo`."""
+
+    def models(self) -> tuple[type[CustomResource[Any, Any]], ...]:
+        """Return the classes of `kinds`."""
+        return self.kinds() if callable(self.kinds) else self.kinds
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or self.name in _RESERVED:

@@ -227,7 +227,7 @@ async def part_of(name: str, build: Build | None, settings: Settings, family: Fa
     manager = Manager(name, settings=manager_settings(served))
     await fill(manager, build, served)
     if family is not None and isinstance(served, DaemonSettings):
-        models: list[Any] = list(family.kinds)
+        models: list[Any] = list(family.models())
         definitions = definitions_of(family, served)
     else:
         models = models_of(manager)

@@ -120,9 +120,10 @@ def manifests_of(
     from konverge.words import Annotation
 
     if build is None:
-        from konverge.daemon.families import DaemonSettings, definitions_of
+        from konverge.daemon.families import DaemonSettings, check_kinds, definitions_of
 
         assert isinstance(settings, DaemonSettings)
+        check_kinds(settings.families)
         manifests = [
             manifest
             for hosted in settings.families

@@ -23,6 +23,7 @@ __all__ = [
     "DaemonSettings",
     "HostedFamily",
     "at_home",
+    "check_kinds",
     "daemon_settings",
     "definitions_of",
     "discover",
@@ -64,6 +65,8 @@ class DaemonSettings(Settings):
 def discover() -> tuple[HostedFamily, ...]:
     """Return the families of all installed distributions, by name.
 
+    The kinds of a family that has a function for them are not imported: `check_kinds` compares these too.
+
     Errors: ConfigError if no family is installed, an import of a family fails, or two families have the same name or kind.
     """
     hosted = [HostedFamily(_family_of(entry), _distribution_of(entry)) for entry in entry_points(group=GROUP)]
@@ -72,7 +75,7 @@ def discover() -> tuple[HostedFamily, ...]:
             "no installed distribution has a family, konverge itself included: its installation is not complete; install konverge again"
         )
     _check_unique("name", hosted, lambda family: [family.name])
-    _check_unique("kind", hosted, _kind_names)
+    check_kinds([entry for entry in hosted if not callable(entry.family.kinds)])
     return tuple(sorted(hosted, key=lambda entry: entry.name))
 
 
@@ -96,8 +99,6 @@ def _family_of(entry: EntryPoint) -> Family[Any]:
         raise ConfigError(f"{place}: its object has the name {family.name}; give both the same name")
     if family.name in Settings.model_fields or hasattr(DaemonSettings, family.name):
         raise ConfigError(f"{place}: {family.name} is a setting of every operator; choose another name")
-    if undeclared := [model.__name__ for model in family.kinds if not hasattr(model, "__konverge_declaration__")]:
-        raise ConfigError(f"{place}: declare {', '.join(undeclared)} with @kv.resource, or remove it from `kinds`")
     try:
         family.settings()
     except ValueError as error:
@@ -106,8 +107,17 @@ def _family_of(entry: EntryPoint) -> Family[Any]:
     return family
 
 
+def check_kinds(hosted: Sequence[HostedFamily]) -> None:
+    """Raise ConfigError for a class without a declaration, and for two families with the same kind; imports the kinds of these families."""
+    for entry in hosted:
+        models = entry.family.models()
+        if undeclared := [model.__name__ for model in models if not hasattr(model, "__konverge_declaration__")]:
+            raise ConfigError(f"{entry}: declare {', '.join(undeclared)} with @kv.resource, or remove it from `kinds`")
+    _check_unique("kind", hosted, _kind_names)
+
+
 def _kind_names(family: Family[Any]) -> list[str]:
-    return list(dict.fromkeys(declaration_of(model).crd_name for model in family.kinds))
+    return list(dict.fromkeys(declaration_of(model).crd_name for model in family.models()))
 
 
 def _check_unique(word: str, hosted: Sequence[HostedFamily], names_of: Callable[[Family[Any]], Iterable[str]]) -> None:
@@ -152,11 +162,12 @@ def definitions_of(
     address in the settings.
     """
     clients: dict[str, dict[str, Any]] = {}
-    if not plain and len(_kind_names(family)) < len(family.kinds):
+    models = family.models()
+    if not plain and len(_kind_names(family)) < len(models):
         manager = Manager("konverge", settings=ManagerSettings(webhooks=settings.webhooks))
         family.install(manager, settings.of(family))
         clients = manager.conversion_clients(bundle=bundle)
-    manifests = crd_manifests(family.kinds, webhooks=clients)
+    manifests = crd_manifests(models, webhooks=clients)
     return manifests if family.definitions is None else family.definitions(manifests, settings.of(family))
 
 
@@ -173,7 +184,8 @@ def install_families(manager: Manager, settings: DaemonSettings) -> dict[str, tu
     A family that runs only by name is left out unless `controllers` chooses it. With one namespace a family of cluster-wide objects is
     left out.
 
-    Errors: UsageError for a family of cluster-wide objects that was chosen by name in one namespace, and for families that clash.
+    Errors: UsageError for a family of cluster-wide objects that was chosen by name in one namespace, and for families that clash;
+    ConfigError for two families with the same kind.
     """
     without = left_out(settings)
     for name in without:
@@ -185,14 +197,15 @@ def install_families(manager: Manager, settings: DaemonSettings) -> dict[str, tu
     names = {hosted.name for hosted in settings.families}
     if settings.controllers and names.issuperset(settings.controllers):
         names.intersection_update(settings.controllers)  # the modules of other families are not even imported
+    names.difference_update(without)
+    installed = [
+        hosted
+        for hosted in settings.families
+        if hosted.name in names and (not hosted.family.by_name or _chosen(hosted, settings))
+    ]
+    check_kinds(installed)
     parts: dict[str, tuple[str, ...]] = {}
-    for hosted in settings.families:
-        if (
-            hosted.name in without
-            or hosted.name not in names
-            or (hosted.family.by_name and not _chosen(hosted, settings))
-        ):
-            continue
+    for hosted in installed:
         before = _parts(manager)
         _install(manager, hosted, settings)
         parts[hosted.name] = tuple(part for part in _parts(manager) if part not in before)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from konverge.crds.apps_v1alpha1 import ApplicationInstance
-from konverge.crds.ops_v1alpha1 import Operation
 from konverge.families import Family, FamilyChart
 from konverge.reconcilers.apps.settings import Settings
 
 if TYPE_CHECKING:
+    from konverge.crds import CustomResource
     from konverge.runtime import Manager
 
 __all__ = ["FAMILY"]
+
+
+def _kinds() -> tuple[type[CustomResource[Any, Any]], ...]:
+    from konverge.crds.apps_v1alpha1 import ApplicationInstance
+    from konverge.crds.ops_v1alpha1 import Operation
+
+    return (ApplicationInstance, Operation)
 
 
 def _install(manager: Manager, settings: Settings) -> None:
@@ -27,7 +33,7 @@ FAMILY = Family(
     summary="Applications that Flux installs, and Operations on them",
     settings=Settings,
     install=_install,
-    kinds=(ApplicationInstance, Operation),
+    kinds=_kinds,
     documentation="docs/guide/apps.md",
     home="namespace",
     chart=FamilyChart(folder=Path(__file__).parent / "chart", unwatched={"watch_secrets": False}),

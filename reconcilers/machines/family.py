@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from konverge.crds.machines_v1beta1 import (
-    NstanceCluster,
-    NstanceControlPlane,
-    NstanceMachine,
-    NstanceMachinePool,
-    NstanceMachineTemplate,
-    NstanceShardGroup,
-)
 from konverge.families import Family, FamilyChart
 from konverge.reconcilers.machines.settings import MachineSettings
 
 if TYPE_CHECKING:
+    from konverge.crds import CustomResource
     from konverge.runtime import Manager
 
 __all__ = ["FAMILY"]
+
+
+def _kinds() -> tuple[type[CustomResource[Any, Any]], ...]:
+    from konverge.crds.machines_v1beta1 import (
+        NstanceCluster,
+        NstanceControlPlane,
+        NstanceMachine,
+        NstanceMachinePool,
+        NstanceMachineTemplate,
+        NstanceShardGroup,
+    )
+
+    return (
+        NstanceCluster,
+        NstanceControlPlane,
+        NstanceMachine,
+        NstanceMachinePool,
+        NstanceMachineTemplate,
+        NstanceShardGroup,
+    )
 
 
 def _install(manager: Manager, settings: MachineSettings) -> None:
@@ -33,14 +46,7 @@ FAMILY = Family(
     summary="Machine pools over the shards of Nstance, under Cluster API",
     settings=MachineSettings,
     install=_install,
-    kinds=(
-        NstanceCluster,
-        NstanceControlPlane,
-        NstanceMachine,
-        NstanceMachinePool,
-        NstanceMachineTemplate,
-        NstanceShardGroup,
-    ),
+    kinds=_kinds,
     documentation="docs/guide/machines.md",
     cluster_wide=True,
     by_name=True,  # without Cluster API none of its controllers becomes ready

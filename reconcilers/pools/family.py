@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from konverge.crds.pools_v1alpha1 import (
-    Nextcloud,
-    NextcloudInstance,
-    NextcloudPool,
-    NextcloudProfile,
-    NextcloudVersionMap,
-)
 from konverge.families import Family, FamilyChart
 from konverge.reconcilers.pools.settings import PoolSettings
 
 if TYPE_CHECKING:
+    from konverge.crds import CustomResource
     from konverge.runtime import Manager
 
 __all__ = ["FAMILY"]
+
+
+def _kinds() -> tuple[type[CustomResource[Any, Any]], ...]:
+    from konverge.crds.pools_v1alpha1 import (
+        Nextcloud,
+        NextcloudInstance,
+        NextcloudPool,
+        NextcloudProfile,
+        NextcloudVersionMap,
+    )
+
+    return (Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile, NextcloudVersionMap)
 
 
 def _install(manager: Manager, settings: PoolSettings) -> None:
@@ -32,7 +38,7 @@ FAMILY = Family(
     summary="Nextclouds that wait, ready, for a tenant",
     settings=PoolSettings,
     install=_install,
-    kinds=(Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile, NextcloudVersionMap),
+    kinds=_kinds,
     documentation="docs/guide/pools.md",
     cluster_wide=True,
     chart=FamilyChart(

@@ -6,14 +6,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.families import Family, FamilyChart
 from konverge.reconcilers.quota.settings import Settings
 
 if TYPE_CHECKING:
+    from konverge.crds import CustomResource
     from konverge.runtime import Manager
 
 __all__ = ["FAMILY"]
+
+
+def _kinds() -> tuple[type[CustomResource[Any, Any]], ...]:
+    from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
+
+    return (ResourcePool, ResourcePoolClaim)
 
 
 def _install(manager: Manager, settings: Settings) -> None:
@@ -33,7 +39,7 @@ FAMILY = Family(
     summary="Quotas that namespaces share",
     settings=Settings,
     install=_install,
-    kinds=(ResourcePool, ResourcePoolClaim),
+    kinds=_kinds,
     documentation="docs/guide/quota.md",
     cluster_wide=True,
     definitions=_definitions,

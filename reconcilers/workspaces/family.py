@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.families import Family, FamilyChart
 from konverge.reconcilers.workspaces.settings import WorkspaceSettings
 
 if TYPE_CHECKING:
+    from konverge.crds import CustomResource
     from konverge.runtime import Manager
 
 __all__ = ["FAMILY"]
+
+
+def _kinds() -> tuple[type[CustomResource[Any, Any]], ...]:
+    from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
+
+    return (WorkspaceClaim,)
 
 
 def _install(manager: Manager, settings: WorkspaceSettings) -> None:
@@ -26,7 +32,7 @@ FAMILY = Family(
     summary="Workspaces of kcp by claims, with kubeconfigs that are renewed",
     settings=WorkspaceSettings,
     install=_install,
-    kinds=(WorkspaceClaim,),
+    kinds=_kinds,
     documentation="docs/guide/workspaces.md",
     cluster_wide=True,
     home="namespace",

@@ -69,7 +69,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Insta
 
 
 def test_our_families_are_entry_points_and_define_every_kind_of_ours() -> None:
-    kinds = [model for hosted in discover() for model in hosted.family.kinds]
+    kinds = [model for hosted in discover() for model in hosted.family.models()]
     assert NAMES == ("apps", "clusters", "machines", "pools", "quota", "workspaces")
     assert len(kinds) == len(set(kinds))
     assert set(kinds) == set(own_resources())

@@ -24,7 +24,7 @@ def settings() -> Settings:
 
 
 async def test_the_daemon_plans_the_objects_of_its_families(lab: Lab) -> None:
-    models = [model for hosted in discover() for model in hosted.family.kinds]
+    models = [model for hosted in discover() for model in hosted.family.models()]
     await install_crds(lab.client, [*crd_manifests(models), *flux_crds()])
     spec: dict[str, Any] = {
         "appRef": {"catalogId": "shop"},
