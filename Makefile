@@ -103,8 +103,8 @@ test-unit: venv ## Run what needs no server: unit and property tests (seconds)
 	KIT_TESTS=changed $(BIN)/pytest tests/unit tests/property testkit/tests/unit testkit/tests/property $(ARGS)
 
 .PHONY: pythons
-pythons: venv ## Run the unit tests of library and kit on each supported Python of this machine, further ones in PYTHONS=, and name what is missing
-	PYTHONS='$(PYTHONS)' $(BIN)/python tools/pythons.py $(ARGS)
+pythons: venv ## Run the unit tests of library and kit on each supported Python of this machine, further ones in PYTHONS=, one version with ONLY=3.12
+	PYTHONS='$(PYTHONS)' ONLY='$(ONLY)' $(BIN)/python tools/pythons.py $(ARGS)
 
 .PHONY: check
 check: venv ## Run lint and the quick unit tests side by side: the loop of work, under two minutes (two cores, warm caches)

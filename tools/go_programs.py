@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from konverge_testing.binaries import Cache, is_program
-from konverge_testing.failures import BinariesMissing, ControlPlaneError, InstallFailed
+from konverge_testing.failures import BinariesMissing, ControlPlaneError, InstallFailed, build_failure
 from konverge_testing.gobuild import build_environment
 
 CLIENTS = "clients"
@@ -83,7 +83,6 @@ _MODULES = {
     VERSITYGW: _Module("go_versitygw", ("github.com/versity/versitygw/cmd/versitygw",), VERSITYGW, "versitygw"),
 }
 _END_SECONDS = 10
-_LOG_LINES = 15
 
 
 def go_program(name: str, environment: Mapping[str, str], *, tell: Callable[[str], None] | None) -> Path:
@@ -150,7 +149,7 @@ def _build(module: _Module, home: Path, environment: Mapping[str, str], cache: C
             ) from None
         raise
     if process.returncode:
-        raise InstallFailed("\n".join((f"go build of {module.programs} failed:", *message.splitlines()[-_LOG_LINES:])))
+        raise InstallFailed(build_failure(f"go build of {module.programs}", message.splitlines()))
     _copy_files(module, partial, build_environment(environment, cache))
     partial.rename(home)
     # Go keeps the files of its cache writable, so the removal needs no chmod.

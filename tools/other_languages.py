@@ -19,13 +19,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from konverge_testing.binaries import Cache
-from konverge_testing.failures import BinariesMissing, ControlPlaneError, InstallFailed
+from konverge_testing.failures import BinariesMissing, ControlPlaneError, InstallFailed, build_failure
 
 _ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = _ROOT / "examples" / "other-languages"
 BUILD_SECONDS = 900
 """The longest that a build may take; Go and Rust take two to five minutes each, JavaScript seconds."""
-_LOG_LINES = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,15 @@ RECIPES: Mapping[str, Recipe] = {
     ),
     "javascript": Recipe(
         "npm",
-        ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"),
+        (
+            "npm",
+            "ci",
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+            "--fetch-retries=1",
+            "--fetch-retry-mintimeout=3000",
+        ),
         (),
         {},
         "javascript.source/node_modules",
@@ -184,14 +191,7 @@ def _run(command: Sequence[str], folder: Path, environment: Mapping[str, str], e
             f"{words} took longer than {BUILD_SECONDS} s and was ended; run it again when the machine is less busy"
         ) from None
     if done.returncode:
-        raise error(
-            "\n".join(
-                (
-                    f"{words} in {folder.stem} failed:",
-                    *(done.stdout + done.stderr).splitlines()[-_LOG_LINES:],
-                )
-            )
-        )
+        raise error(build_failure(f"{words} in {folder.stem}", (done.stdout + done.stderr).splitlines()))
 
 
 def main(languages: Sequence[str]) -> int:

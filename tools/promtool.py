@@ -54,13 +54,13 @@ def fetch(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def _ran(command: list[str], folder: str) -> str:
-    """Run a command; returns the reason of a failure, "" if it succeeded."""
+    """Run a command; returns the reason of a failure with the last line of its errors, "" if it succeeded."""
     words = " ".join(command[:3])
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=_SECONDS, check=False)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return f"{words} took longer than {_SECONDS} s and was ended; the package archive may not answer, so run it again later"
-    return "" if done.returncode == 0 else f"{words} failed"
+    return "" if done.returncode == 0 else ": ".join((f"{words} failed", *done.stderr.strip().splitlines()[-1:]))
 
 
 def run_promtool(*words: str | Path) -> subprocess.CompletedProcess[str]:

@@ -2,6 +2,7 @@
 
     make pythons                                      # Pythons in PATH, of pyenv and of uv
     make pythons PYTHONS="/opt/musl/bin/python3"      # further interpreters, built with musl for instance
+    make pythons ONLY=3.12                            # one version
     make pythons ARGS="-k session"                    # for pytest
 
 Each interpreter gets an environment of its own from the wheels of the tree; the tests run in a folder from which the tree cannot be imported.
@@ -63,6 +64,14 @@ def supported(root: Path = ROOT) -> list[str]:
     """Return the versions of the classifiers, the oldest first."""
     classifiers = tomllib.loads((root / "pyproject.toml").read_text())["project"]["classifiers"]
     return [line.rpartition(" ")[2] for line in classifiers if re.search(r"Python :: 3\.\d+$", line)]
+
+
+def selected(versions: Sequence[str], only: str) -> list[str]:
+    """Return the versions named in `only`, or all if it is empty; raises ValueError for a version that is not supported."""
+    names = only.split() or list(versions)
+    if unknown := sorted(set(names) - set(versions)):
+        raise ValueError(f"ONLY={only}: {unknown[0]} is not among the supported versions {', '.join(versions)}")
+    return [version for version in versions if version in names]
 
 
 def candidates(versions: Iterable[str], environment: Mapping[str, str]) -> Iterator[str]:
@@ -168,7 +177,11 @@ def test(python: Path, folder: Path, libc: str, arguments: Sequence[str]) -> tup
 
 def main(arguments: Sequence[str]) -> int:
     """Run the tests on each interpreter, and print what ran and what could not."""
-    versions = supported()
+    try:
+        versions = selected(supported(), os.environ.get("ONLY", ""))
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
     interpreters = chosen(candidates(versions, os.environ), versions)
     lines, passed = [], True
     with tempfile.TemporaryDirectory(prefix="konverge-pythons-") as name:

@@ -58,7 +58,7 @@ def test_decision_follows_from_the_spec_and_the_jobs(
 ) -> None:
     decision = decide(cron_job(**fields), jobs, NOON + timedelta(minutes=5))
     assert decision.due == (NOON if starts else None)
-    assert [job.name for job in decision.deletes] == [job(hour).name for hour in deletes]
+    assert [each.name for each in decision.deletes] == [job(hour).name for hour in deletes]
 
 
 def test_time_missed_beyond_the_starting_deadline_is_skipped() -> None:

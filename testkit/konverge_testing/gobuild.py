@@ -17,7 +17,7 @@ from pathlib import Path
 
 from konverge import clock
 from konverge_testing.binaries import ETCD, KUBERNETES_VERSION, Cache
-from konverge_testing.failures import InstallFailed
+from konverge_testing.failures import InstallFailed, build_failure
 from konverge_testing.placing import placed
 
 __all__ = ["build", "build_command", "build_environment", "module_directory"]
@@ -25,7 +25,6 @@ __all__ = ["build", "build_command", "build_environment", "module_directory"]
 _MODULES = Path(__file__).with_name("build")
 _TICK_SECONDS = 1.0
 _END_SECONDS = 10.0
-_LOG_LINES = 15
 
 
 def module_directory(program: str) -> Path:
@@ -77,8 +76,8 @@ def build(
             )
             code = _wait(process, tick)
         if code:
-            message = log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
-            raise InstallFailed("\n".join((f"go build of {program} failed ({log}):", *message)))
+            output = log.read_text(errors="replace").splitlines()
+            raise InstallFailed(f"{build_failure(f'go build of {program}', output)}\nall of its output: {log}")
     log.unlink()
 
 

@@ -78,6 +78,24 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_a_refused_release_names_each_reason_and_changes_nothing(clone: Path, tmp_path: Path) -> None:
+    """The project without addresses, and with changes that are not committed."""
+    folder = tmp_path / "refused"
+    run(clone, "git", "clone", "--quiet", "--shared", str(clone), str(folder))
+    change(folder / "pyproject.toml", f'repository = "{PAGE}"', 'repository = ""')
+    change(folder / "pyproject.toml", 'registry = "registry.example.com/team"', 'registry = ""')
+    change(folder / "README.md", "# konverge", "# Konverge")
+    before = state(folder)
+    printed = release(folder, "0.2.0", code=1)
+    for reason in (
+        "README.md, pyproject.toml)",
+        'repository = "" in [tool.release]',
+        'registry = "" in [tool.release]',
+    ):
+        assert reason in printed
+    assert state(folder) == before
+
+
 def test_a_failed_build_leaves_nothing(clone: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     run(clone, "git", "clone", "--quiet", "--shared", str(clone), str(broken))

@@ -37,6 +37,19 @@ READY = Situation(
     changelog=CHANGELOG,
     folder_exists=False,
 )
+ADDRESSES = (
+    (
+        "repository",
+        "https://forge.example.com/team/konverge",
+        ("", "https://a.example.com/k/", "https://a.example.com", "http://a.b/k"),
+    ),
+    (
+        "registry",
+        "registry.example.com/team",
+        ("", "https://r.example.com", "r.example.com/k/", "r.example.com/Team", "team"),
+    ),
+)
+"""Addresses that are refused, with the example in the refusal."""
 BY_HAND = "## [0.3.0] - not released\n\nThe third.\n"
 
 
@@ -70,10 +83,15 @@ def test_a_release_in_order_is_not_refused(version: str, situation: Situation) -
         ("0.3.0", replace(READY, fragments=0), "changes.d/ has no fragment"),
         ("0.3.0", replace(READY, changelog=BY_HAND), "3 fragments: add to the section"),
         ("0.4.0", replace(READY, changelog=BY_HAND), "release 0.3.0 first"),
-        ("0.3.0", replace(READY, facts=replace(FACTS, repository="")), "repository is empty in [tool.release]"),
-        ("0.3.0", replace(READY, facts=replace(FACTS, registry="")), "registry is empty in [tool.release]"),
-        ("0.3.0", replace(READY, facts=replace(FACTS, repository="https://a.example.com/k/")), "without a slash"),
-        ("0.3.0", replace(READY, facts=replace(FACTS, registry="https://r.example.com")), "without a scheme"),
+        *(
+            (
+                "0.3.0",
+                replace(READY, facts=replace(FACTS, **{name: address})),
+                f'{name} = "{address}" in [tool.release] of pyproject.toml is no address: write for instance {name} = "{example}" (no',
+            )
+            for name, example, addresses in ADDRESSES
+            for address in addresses
+        ),
         ("0.3.0", replace(READY, folder_exists=True), "build/release/0.3.0 exists: remove it"),
     ],
 )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import symtable
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 import pythons
 import yaml
 
@@ -36,6 +39,32 @@ def test_the_classifiers_of_both_distributions_are_what_ci_runs(tree: Tree) -> N
     numbers = [line.rpartition(" ")[2] for line in versions[0]]
     assert f'python: ["{numbers[0]}", "{numbers[-1]}"]' in workflow
     assert pythons.supported(tree.root) == numbers
+
+
+def _mixed(table: symtable.SymbolTable) -> Iterator[str]:
+    """Yield the names that a comprehension of a function binds and another comprehension of it reads from the module."""
+    children = table.get_children()
+    inner = [each for each in children if each.get_name() in {"listcomp", "setcomp", "dictcomp"}]
+    if table.get_type() == "function":
+        bound = {symbol.get_name() for each in inner for symbol in each.get_symbols() if symbol.is_assigned()}
+        read = {symbol.get_name() for each in inner for symbol in each.get_symbols() if symbol.is_global()}
+        yield from (f"{table.get_name()}, line {table.get_lineno()}: {name}" for name in sorted(bound & read))
+    for child in children:
+        yield from _mixed(child)
+
+
+@pytest.mark.parametrize(
+    ("code", "found"), [("[x for x in y] + [x(z) for z in y]", ["f, line 1: x"]), ("[x for x in y]", [])]
+)
+def test_a_mixed_name_is_found(code: str, found: list[str]) -> None:
+    assert list(_mixed(symtable.symtable(f"def f(y): return {code}", "a.py", "exec"))) == found
+
+
+def test_no_comprehension_reads_a_name_that_another_binds(tree: Tree) -> None:
+    """Python 3.12.1 inlines both, and the second one raises UnboundLocalError."""
+    programs = [(str(path.relative_to(tree.root)), path.read_text()) for path in tree.below("examples", ".py")]
+    files = [(source.where, source.text) for source in tree.sources] + programs
+    assert [(name, mixed) for name, text in files for mixed in _mixed(symtable.symtable(text, name, "exec"))] == []
 
 
 def test_files_of_tests_that_need_linux_mark_these_tests(tree: Tree) -> None:

@@ -58,7 +58,7 @@ def run(folder: Path, *command: str, **environment: str) -> str:
     )
     if done.returncode:
         raise Refused(f"{' '.join(command)} failed:\n{(done.stdout + done.stderr).strip()}")
-    return done.stdout.strip()
+    return done.stdout.rstrip()  # git status begins a line with a space
 
 
 def git(folder: Path, *arguments: str) -> str:

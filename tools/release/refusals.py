@@ -10,6 +10,11 @@ from release.copies import Facts
 from release.versions import numbers, tag_of
 
 
+_REPOSITORY = re.compile(r"https://[^\s/]+(?:/[^\s/]+)+")
+_REGISTRY = re.compile(r"[a-z0-9.-]+\.[a-z0-9-]+(?::\d+)?(?:/[a-z0-9._-]+)*")
+"""A host and a path in lower case, as names of images are; the host has a dot, or a name would be a path on Docker Hub."""
+
+
 @dataclass(frozen=True)
 class Situation:
     """The state of the repository before a release."""
@@ -49,15 +54,22 @@ def refusals(version: str, situation: Situation) -> Iterator[str]:
         yield f"the tree has changes: commit or remove them ({', '.join(situation.changed[:5])})"
     yield from _of_versions(version, wanted, situation)
     yield from _of_the_changelog(version, situation)
-    for name, address in (("repository", situation.facts.repository), ("registry", situation.facts.registry)):
-        if not address:
-            yield f"{name} is empty in [tool.release] of pyproject.toml: set it, run make generate, and commit"
-    if situation.facts.repository and not re.fullmatch(r"https://\S+[^/\s]", situation.facts.repository):
-        yield f"repository = {situation.facts.repository!r} in pyproject.toml: write https://host/path without a slash at its end"
-    if re.search(r"://|/$|\s", situation.facts.registry):
-        yield f"registry = {situation.facts.registry!r} in pyproject.toml: write host/path without a scheme and a slash at its end"
+    yield from _of_addresses(situation.facts)
     if situation.folder_exists:
         yield f"build/release/{version} exists: remove it"
+
+
+def _of_addresses(facts: Facts) -> Iterator[str]:
+    rows = (
+        ("repository", facts.repository, _REPOSITORY, "https://forge.example.com/team/konverge"),
+        ("registry", facts.registry, _REGISTRY, "registry.example.com/team"),
+    )
+    for name, address, form, example in rows:
+        if not form.fullmatch(address):
+            yield (
+                f'{name} = "{address}" in [tool.release] of pyproject.toml is no address: write for instance {name} = "{example}" '
+                "(no slash at its end), run make generate, and commit (docs/maintaining.md)"
+            )
 
 
 def _of_versions(version: str, wanted: tuple[int, int, int], situation: Situation) -> Iterator[str]:

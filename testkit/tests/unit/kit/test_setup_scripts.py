@@ -11,7 +11,7 @@ import promtool
 import pytest
 from go_programs import HELM, PROMETHEUS, go_program
 
-from konverge_testing.failures import InstallFailed
+from konverge_testing.failures import InstallFailed, build_failure
 
 TOOLS = Path(promtool.__file__).parent
 
@@ -47,6 +47,38 @@ def test_a_package_archive_that_does_not_respond_is_reported_in_one_line(
     with pytest.raises(OSError, match=r"^no promtool: apt-get download prometheus took longer than 0.1 s") as told:
         promtool.fetch(slow_programs)
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'm.go:8:2: k8s.io/api@v0.36.3: Get "https://proxy.example.com/": dial tcp: lookup proxy.example.com: no such host',
+        "npm error code EAI_AGAIN",
+        "npm error code ECONNREFUSED",
+        "  [6] Couldn't resolve host name (Could not resolve host: index.example.com)",
+        "error: could not download file: error sending request for url",
+    ],
+)
+def test_a_build_without_a_network_is_reported_in_one_line(line: str) -> None:
+    text = build_failure("go build of helm", ["downloading", line, *["another module: the same"] * 30])
+    assert text.startswith(
+        f"go build of helm failed: no network, or the registry does not respond ({line.strip()}); run"
+    )
+    assert "\n" not in text
+
+
+def test_a_build_that_does_not_compile_shows_the_last_lines() -> None:
+    output = [f"m.go:{number}: undefined" for number in range(40)]
+    assert build_failure("go build of helm", output).splitlines() == ["go build of helm failed:", *output[-15:]]
+
+
+def test_a_package_archive_that_cannot_be_reached_is_named_with_its_error(slow_programs: dict[str, str]) -> None:
+    program = Path(slow_programs["PATH"], "apt-get")
+    program.write_text("#!/bin/sh\necho 'E: Failed to fetch: no route' >&2\nexit 100\n")
+    with pytest.raises(
+        OSError, match=r"^no promtool: apt-get download prometheus failed: E: Failed to fetch: no route$"
+    ):
+        promtool.fetch(slow_programs)
 
 
 @pytest.mark.parametrize("words", [("go_programs.py",), ("go_programs.py", PROMETHEUS), ("promtool.py",)])
