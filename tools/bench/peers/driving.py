@@ -189,4 +189,5 @@ class _Driver:
         figures["writes"] = scrape.writes(before, after) - figures.get("changes", ours)
         figures["reads"] = scrape.reads(before, after)
         figures["errors"] = scrape.errors(before, after)
+        figures["conflicts"] = scrape.errors(before, after, code="409")
         return figures
