@@ -16,6 +16,7 @@ from peers import building
 from peers.cluster import APPLY, MERGE, RealServer, Server, connected, stand_in
 from peers.objects import CRD, ITEMS, item, item_name
 
+from konverge.client.requests import METADATA, METADATA_LIST
 from konverge_testing import ControlPlane
 
 NAMESPACE = "wire"
@@ -47,6 +48,7 @@ class Step:
     body: Any = None
     form: str = "application/json"
     version_of: str = ""
+    accept: str = "application/json"
 
 
 def conditions(*types: str, reason: str = "InStep") -> dict[str, Any]:
@@ -109,8 +111,15 @@ SCRIPT = (
     Step("lease", 201, "POST", f"{LEASES}?fieldManager=hand", lease("first")),
     Step("take the lease", 200, "PUT", f"{LEASES}/leader?fieldManager=hand", lease("me", "{version}"), version_of="lease"),
     Step("take the lease too late", 409, "PUT", f"{LEASES}/leader?fieldManager=hand", lease("me", "{version}"), version_of="lease"),
+    Step("create with a label", 201, "POST", f"{MAPS}?fieldManager=hand", config("seen", v="1") | {"metadata": {"name": "seen", "namespace": NAMESPACE, "labels": {"a": "b"}}}),
+    Step("change what a label selects", 200, "PATCH", f"{MAPS}/seen?fieldManager=hand", {"data": {"v": "2"}}, MERGE),
+    Step("remove the label", 200, "PATCH", f"{MAPS}/seen?fieldManager=hand", {"metadata": {"labels": None}, "data": {"v": "3"}}, MERGE),
     Step("list", 200, "GET", ITEM),
     Step("a page", 200, "GET", f"{ITEM}?limit=1"),
+    Step("metadata of an object", 200, "GET", FIRST, accept=METADATA),
+    Step("metadata of all objects", 200, "GET", ITEM, accept=METADATA_LIST),
+    Step("metadata of a built-in kind", 200, "GET", LEASES, accept=METADATA_LIST),
+    Step("patch that returns the metadata", 200, "PATCH", f"{MAPS}/seen?fieldManager=hand", {"metadata": {"labels": {"a": "c"}}}, MERGE, accept=METADATA),
     Step("list by a label", 200, "GET", f"{ITEM}?labelSelector=app%3Dnothing"),
     Step("list by name", 200, "GET", f"{ITEM}?fieldSelector=metadata.name%3D{item_name(2)}"),
     Step("list of a built-in kind", 200, "GET", LEASES),
@@ -122,6 +131,7 @@ SCRIPT = (
 WATCHES = {
     "watch with the initial state": f"{ITEM}?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1",
     "watch from a version": f"{ITEM}?watch=true&timeoutSeconds=1&resourceVersion=",
+    "watch of a label": f"{MAPS}?watch=true&timeoutSeconds=1&labelSelector=a%3Db&resourceVersion=",
 }
 
 
@@ -168,7 +178,7 @@ async def played(server: Server) -> dict[str, Any]:
         for step in SCRIPT:
             data = json.dumps(step.body).replace("{version}", versions.get(step.version_of, "")) if step.body else None
             async with cluster.session.request(
-                step.method, step.path, data=data, headers={"Content-Type": step.form}
+                step.method, step.path, data=data, headers={"Content-Type": step.form, "Accept": step.accept}
             ) as answer:
                 text = await answer.text()
                 body = json.loads(text) if answer.content_type == "application/json" else text

@@ -28,6 +28,7 @@ def test_a_ready_line_brings_versions_and_settings() -> None:
 def test_stalls_are_reported_only_by_contestants_that_can() -> None:
     assert parse('{"peer": "stats", "errors": 3}') == Stats(3.0, None, None)
     assert parse('{"peer": "stats", "errors": 0, "stall_ms": 2.5, "work_ms": 1.5}') == Stats(0.0, 2.5, 1.5)
+    assert parse('{"peer": "stats", "turn_ms": 0.5}') == Stats(0.0, turn_ms=0.5)
 
 
 def test_an_unknown_word_of_a_contestant_is_refused() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import bench_scale
 import pytest
+import scale_plots
 from peers import building, campaign, plan
 
 
@@ -58,3 +60,24 @@ def test_each_program_is_built_from_a_folder_of_the_tree() -> None:
 )
 def test_the_exponent_names_the_growth(values: list[float], power: float) -> None:
     assert bench_scale.exponent([1_000, 10_000, 100_000], values) == pytest.approx(power)
+
+
+def test_a_plot_of_growth_names_the_exponent_of_each_contestant() -> None:
+    def figure(name: str, value: float) -> dict[str, object]:
+        return {"name": name, "value": value, "unit": "s"}
+
+    points = [
+        figure(f"{name}, {size:,} objects: cpu", size / 100)
+        for name in ("konverge", "kube-rs")
+        for size in (1_000, 10_000)
+    ]
+    exponents = [figure(f"{name}, objects: exponent of cpu", 1.0) for name in ("konverge", "kube-rs")]
+    drawn = scale_plots.plots(
+        [*points, *exponents, figure("stand-in: status applies", 1.0), figure("konverge, 3 kinds: cpu", 1.0)]
+    )
+    assert drawn.keys() == {"scale-objects-cpu.svg"}
+    texts = [
+        each.text
+        for each in ElementTree.fromstring(drawn["scale-objects-cpu.svg"]).iter("{http://www.w3.org/2000/svg}text")
+    ]
+    assert {"konverge: n^1.00", "kube-rs: n^1.00", "CPU of a start by the number of objects, s"} <= set(texts)

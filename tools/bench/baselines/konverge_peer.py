@@ -12,7 +12,7 @@ import logging
 import sys
 
 import structlog
-from baselines.peer import CHILDREN, GROUP, MANAGER, VERSION, Told, answering, ready
+from baselines.peer import CHILDREN, GROUP, MANAGER, VERSION, Told, answering, loop_factory, ready
 
 import konverge as kv
 from konverge.client import ClientSettings
@@ -109,14 +109,16 @@ async def main() -> None:
             "objects": "typed (pydantic)",
             "credentials": "mounted ServiceAccount",
             "limiter": "none (default)",
+            "event loop": told.loop,
             "garbage collector": "frozen once the caches are synced, as kv.run does",
         }
         # As `kv.run` does: the objects so far live as long as the process, and the collector need not scan them again and again.
         gc.collect()
         gc.freeze()
-        ready(settings, "konverge", "aiohttp", "msgspec", "pydantic")
+        ready(settings, "konverge", "aiohttp", "msgspec", "pydantic", *(["uvloop"] if told.loop == "uvloop" else []))
         await stop.wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    with asyncio.Runner(loop_factory=loop_factory(Told.from_environment().loop)) as runner:
+        runner.run(main())

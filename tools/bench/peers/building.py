@@ -74,14 +74,15 @@ def _what(name: str) -> str:
 
 
 def _program(name: str, recipe: Recipe, environment: Mapping[str, str], tell: Callable[[str], None]) -> Path:
-    cache = Cache.of(environment).root / "peers"
-    home = cache / f"{name}-{fingerprint(recipe)}"
+    root = Cache.of(environment).root / "peers"
+    home, cache = root / f"{name}-{fingerprint(recipe)}", root / f"{name}.build"
     if is_program(home / "peer"):
         return home / "peer"
     if shutil.which(recipe.tool, path=environment.get("PATH")) is None:
         raise FileNotFoundError(f"no {recipe.tool} in PATH, and no program built before")
     cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "build.lock").open("w") as lock:
+    # Each program has its own lock and its own cache: a build of minutes holds up no other program.
+    with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not is_program(home / "peer"):
             tell(f"building {_what(name)} into {home} (once for this machine; some minutes)")
@@ -95,7 +96,7 @@ def _build(recipe: Recipe, cache: Path, home: Path, environment: Mapping[str, st
     partial.mkdir()
     put = {"out": str(partial), "cache": str(cache)}
     variables = {key: value.format(**put) for key, value in recipe.variables.items()}
-    log = cache / f"build-{recipe.folder.replace('/', '-')}.log"
+    log = cache / "log"
     with log.open("wb") as output:
         code = subprocess.run(
             [word.format(**put) for word in recipe.command],

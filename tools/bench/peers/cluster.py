@@ -226,39 +226,37 @@ async def connected(server: Server) -> AsyncIterator[Cluster]:
 async def cluster(*, warm: int, program: Path | None = None) -> AsyncIterator[Cluster]:
     """Start the real server, or the stand-in if its program is given; install what the benchmark needs, and warm the server with `warm`
     objects of another namespace."""
-    async with _real() if program is None else stand_in(program) as server, connected(server) as manifest:
-        await _install(manifest)
-        await _warm(manifest, warm)
-        yield manifest
+    async with _real() if program is None else stand_in(program) as server, connected(server) as target:
+        await _install(target)
+        await _warm(target, warm)
+        yield target
 
 
-async def _install(manifest: Cluster) -> None:
-    await manifest.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
+async def _install(target: Cluster) -> None:
+    await target.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
     for name in (NAMESPACE, WARM):
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        await manifest.send("POST", "/api/v1/namespaces", namespace)
+        await target.send("POST", "/api/v1/namespaces", namespace)
     for path, document in rights(ACCOUNT):
-        await manifest.send("POST", path, document)
+        await target.send("POST", path, document)
     async with asyncio.timeout(60):
         while True:
             with contextlib.suppress(aiohttp.ClientResponseError):
-                await manifest.send("GET", ITEMS.format(WARM))
+                await target.send("GET", ITEMS.format(WARM))
                 return
             await asyncio.sleep(0.1)
 
 
-async def _warm(manifest: Cluster, count: int) -> None:
+async def _warm(target: Cluster, count: int) -> None:
     """Send every kind of request that a run sends, so that no contestant pays for the server's first time."""
     path = ITEMS.format(WARM)
 
     async def one(number: int) -> None:
-        await manifest.send("POST", path, item(number, WARM))
+        await target.send("POST", path, item(number, WARM))
         intent = status_intent(item_name(number), 1)
-        await manifest.send(
-            "PATCH", f"{path}/{item_name(number)}/status?fieldManager=peer&force=true", intent, as_=APPLY
-        )
-        await manifest.send("PATCH", f"{path}/{item_name(number)}", {"spec": {"revision": 2}}, as_=MERGE)
+        await target.send("PATCH", f"{path}/{item_name(number)}/status?fieldManager=peer&force=true", intent, as_=APPLY)
+        await target.send("PATCH", f"{path}/{item_name(number)}", {"spec": {"revision": 2}}, as_=MERGE)
 
     await gathered((one(number) for number in range(count)), 10)
-    await manifest.send("GET", path)
-    await manifest.send("DELETE", path)
+    await target.send("GET", path)
+    await target.send("DELETE", path)

@@ -40,6 +40,7 @@ class Contestant:
 
 CONTESTANTS = (
     Contestant("konverge", "konverge", "python", "konverge_peer"),
+    Contestant("konverge-speed", "konverge[speed]", "python", "konverge_peer", {"PEER_LOOP": "uvloop"}),
     Contestant("bare-loop", "bare asyncio loop (limit)", "python", "bare_loop", owns=False),
     Contestant(
         "bare-writer",

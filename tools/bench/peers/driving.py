@@ -32,27 +32,27 @@ async def perform(run: Run, programs: Mapping[str, Path]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="konverge-peers-") as scratch:
         program = programs["standin"] if run.session.stand_in else None
         async with (
-            cluster(warm=run.session.warm, program=program) as manifest,
-            _port(manifest, run.session) as (port, proxies),
+            cluster(warm=run.session.warm, program=program) as target,
+            _port(target, run.session) as (port, proxies),
         ):
-            record["server"] = await manifest.facts()
-            driver = _Driver(run, programs, manifest, Path(scratch), port, proxies)
+            record["server"] = await target.facts()
+            driver = _Driver(run, programs, target, Path(scratch), port, proxies)
             try:
                 await driver.drive(record)
             except (Died, TimeoutError, OSError, aiohttp.ClientError) as error:
                 record["failed"] = f"{type(error).__name__}: {error}"
-            if fallen := manifest.server.fallen():
+            if fallen := target.server.fallen():
                 record["failed"] = f"the server fell: {fallen}"
     return record
 
 
 @contextlib.asynccontextmanager
-async def _port(manifest: Cluster, session: Session) -> AsyncIterator[tuple[int, list[int]]]:
+async def _port(target: Cluster, session: Session) -> AsyncIterator[tuple[int, list[int]]]:
     """The port that a contestant connects to, and the processes between it and the server."""
     if not session.delay_ms:
-        yield manifest.server.port, []
+        yield target.server.port, []
         return
-    async with _beside("peers.delay", str(manifest.server.port), str(session.delay_ms)) as process:
+    async with _beside("peers.delay", str(target.server.port), str(session.delay_ms)) as process:
         assert process.stdout is not None
         yield int(await process.stdout.readline()), [process.pid]
 
@@ -75,9 +75,9 @@ class _Driver:
     """The parts of one run, in their order."""
 
     def __init__(
-        self, run: Run, programs: Mapping[str, Path], manifest: Cluster, scratch: Path, port: int, proxies: list[int]
+        self, run: Run, programs: Mapping[str, Path], target: Cluster, scratch: Path, port: int, proxies: list[int]
     ) -> None:
-        self.run, self.programs, self.made, self.scratch, self.port = run, programs, manifest, scratch, port
+        self.run, self.programs, self.made, self.scratch, self.port = run, programs, target, scratch, port
         self.proxies = proxies
         self.items, self.maps = Items(), Maps()
         self.peer: Running | None = None
@@ -155,25 +155,23 @@ class _Driver:
 
     async def _loads(self, peer: Running, parts: dict[str, Figures]) -> None:
         """The phases after the first convergence."""
-        session, manifest, items, bystander = self.run.session, self.made, self.items, self.bystander
+        session, target, items, bystander = self.run.session, self.made, self.items, self.bystander
         if session.idle_seconds:
             parts["idle"] = await self._counted(lambda: phases.idle(peer, session))
         if session.storm:
-            parts["storm"] = await self._counted(
-                lambda: phases.storm(manifest, peer, items, session), ours=session.count
-            )
+            parts["storm"] = await self._counted(lambda: phases.storm(target, peer, items, session), ours=session.count)
         for turn, rate in enumerate(session.rates, start=1):
             assert bystander is not None
             revision = 1_000_000 * turn
             parts[f"open_{turn}"] = await self._counted(
                 lambda rate=rate, revision=revision: phases.open_loop(
-                    manifest, peer, items, session, bystander, rate, revision
+                    target, peer, items, session, bystander, rate, revision
                 ),  # type: ignore[misc]  # mypy infers no lambda with defaults
             )
             parts[f"open_{turn}"]["rate"] = rate
         if session.owners:
             figures = await self._counted(
-                lambda: phases.repairs(manifest, peer, self.maps, session), ours=session.repairs
+                lambda: phases.repairs(target, peer, self.maps, session), ours=session.repairs
             )
             figures["writes_per_repair"] = figures["writes"] / session.repairs
             parts["repairs"] = figures
@@ -191,4 +189,5 @@ class _Driver:
         figures["writes"] = scrape.writes(before, after) - figures.get("changes", ours)
         figures["reads"] = scrape.reads(before, after)
         figures["errors"] = scrape.errors(before, after)
+        figures["conflicts"] = scrape.errors(before, after, code="409")
         return figures

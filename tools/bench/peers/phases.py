@@ -142,6 +142,7 @@ async def open_loop(
         "cpu": cpu,
         "stall_ms": stats.stall_ms,
         "work_ms": stats.work_ms,
+        "turn_ms": stats.turn_ms,
         "bystander_ms": bystander_ms,
     }
 

@@ -8,12 +8,13 @@ A contestant is one program. Its environment configures it:
     PEER_MODE                      "status", or "owners" (20 children per object beside it)
     PEER_VARIANT, PEER_EVENTS      which form of a contestant that has several
     PEER_KINDS, PEER_WATCHES       konverge only: how many kinds to watch, and how many watches of the first, each with a selector
+    PEER_LOOP                      konverge only: "asyncio" or "uvloop"
     PEER_STALLS                    "1" measures the stalls of the loop from the start on
 
 It prints one JSON object a line on standard output; other lines are ignored:
 
     {"peer": "ready", "synced": true, "stalls": true, "versions": {...}, "settings": {...}}     its caches are synced
-    {"peer": "stats", "errors": 0, "stall_ms": 3.1, "work_ms": 2.0}                             the response to SIGUSR1
+    {"peer": "stats", "errors": 0, "stall_ms": 3.1, "work_ms": 2.0, "turn_ms": 1.5}              the response to SIGUSR1
 
 `synced` is false if a library has no such moment. If `stalls` is true, SIGUSR2 starts measuring the stalls of the contestant's loop, and
 SIGUSR1 ends it. SIGTERM ends the program. Its results are observed from outside.
@@ -45,6 +46,7 @@ class Stats:
     errors: float
     stall_ms: float | None = None
     work_ms: float | None = None
+    turn_ms: float | None = None
 
 
 Message: TypeAlias = Ready | Stats
@@ -67,7 +69,12 @@ def parse(line: bytes | str) -> Message | None:
                 document.get("settings", {}),
             )
         case "stats":
-            return Stats(float(document.get("errors", 0)), document.get("stall_ms"), document.get("work_ms"))
+            return Stats(
+                float(document.get("errors", 0)),
+                document.get("stall_ms"),
+                document.get("work_ms"),
+                document.get("turn_ms"),
+            )
         case other:
             raise ValueError(f"a contestant said {other!r}, which is not of the protocol")
 

@@ -47,6 +47,7 @@ COLUMNS = (
     Column("storm", "cpu_ms_per_object", "storm: CPU per object", "ms", plot="Storm: CPU per object, without start-up"),
     Column("storm", "writes", "storm: writes", "writes"),
     Column("storm", "errors", "storm: errors", "responses"),
+    Column("storm", "conflicts", "storm: of these conflicts (409)", "responses"),
     *(
         column
         for part in ("open_1", "open_2")
@@ -57,8 +58,10 @@ COLUMNS = (
             Column(part, "stall_ms", "open loop at {rate}/s: longest stall of the loop", "ms"),
             Column(part, "bystander_ms", "open loop at {rate}/s: longest stall of a process that does nothing", "ms"),
             Column(part, "work_ms", "open loop at {rate}/s: longest work in one iteration", "ms"),
+            Column(part, "turn_ms", "open loop at {rate}/s: longest turn of the loop, in CPU", "ms"),
             Column(part, "backlog", "open loop at {rate}/s: left at the end", "changes"),
             Column(part, "errors", "open loop at {rate}/s: errors", "responses"),
+            Column(part, "conflicts", "open loop at {rate}/s: of these conflicts (409)", "responses"),
         )
     ),
     Column("restart", "synced", "restart: caches synced", "s"),
@@ -71,6 +74,7 @@ COLUMNS = (
     Column("repairs", "reads", "repair: objects read", "reads"),
     Column("repairs", "lost", "repair: not restored", "children"),
     Column("repairs", "errors", "repair: errors", "responses"),
+    Column("repairs", "conflicts", "repair: of these conflicts (409)", "responses"),
 )  # fmt: skip
 """All figures that are shown, in the order of the tables."""
 

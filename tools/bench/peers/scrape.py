@@ -59,10 +59,12 @@ def reads(before: Counter[Request], after: Counter[Request]) -> int:
     return sum(count - before[request] for request, count in after.items() if request.verb == "GET")
 
 
-def errors(before: Counter[Request], after: Counter[Request]) -> int:
-    """Requests between two readings whose response was 4xx or 5xx; a read that finds nothing (404) does not count."""
+def errors(before: Counter[Request], after: Counter[Request], *, code: str = "") -> int:
+    """Requests between two readings whose response was 4xx or 5xx (or this code); a read that finds nothing (404) does not count."""
     return sum(
         count - before[request]
         for request, count in after.items()
-        if request.code[:1] in {"4", "5"} and not (request.verb == "GET" and request.code == "404")
+        if request.code[:1] in {"4", "5"}
+        and code in {"", request.code}
+        and not (request.verb == "GET" and request.code == "404")
     )

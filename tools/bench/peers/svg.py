@@ -1,10 +1,11 @@
-"""Plots without a library: horizontal bars with the range of the runs, as SVG text. Pure.
+"""Plots without a library: horizontal bars with the range of the runs, and lines of growth, as SVG text. Pure.
 
 Colours are given as classes with a rule for dark pages, and nothing is fetched, so that a repository's document can show a plot.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -17,6 +18,19 @@ STYLE = (
     ".b{fill:#8c959f}.o{fill:#1a7f37}.l{fill:#d0d7de}.r{stroke:#1f2328;stroke-width:1.5}"
     "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.u{fill:#8d96a0}.b{fill:#6e7681}.o{fill:#3fb950}"
     ".l{fill:#30363d}.r{stroke:#e6edf3}}"
+)
+
+_LIGHT = ("#1a7f37", "#0969da", "#bc4c00", "#8250df", "#656d76", "#cf222e")
+_DARK = ("#3fb950", "#58a6ff", "#f0883e", "#bc8cff", "#8d96a0", "#ff7b72")
+
+
+def _rules(colours: Sequence[str]) -> str:
+    return "".join(f".c{n}{{stroke:{each}}}text.n{n}{{fill:{each}}}" for n, each in enumerate(colours))
+
+
+GROWTH_STYLE = (
+    "path{fill:none;stroke-width:2}.g{stroke:#8c959f;stroke-width:.3}"
+    f"{_rules(_LIGHT)}@media(prefers-color-scheme:dark){{{_rules(_DARK)}}}"
 )
 
 
@@ -64,3 +78,57 @@ def _row(row: Bar, top: float, scale: float) -> list[str]:
     text = f"{shown(row.value.median)} {row.note}".strip()
     lines.append(f'<text x="{LEFT + max(width, high) + 6:.1f}" y="{middle + 4:.1f}">{escape(text)}</text>')
     return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a plot of growth: its points, and the exponent of its growth."""
+
+    label: str
+    points: Sequence[tuple[float, float]]
+    exponent: float
+
+
+PLOT, LINES_LEFT, LINES_RIGHT = 300, 70, 290
+
+
+def growth(title: str, x_label: str, unit: str, lines: Sequence[Line]) -> str:
+    """A plot with two logarithmic axes, on which a straight line is a power: its slope is the exponent that its label names.
+
+    >>> growth("start", "objects", "s", [Line("konverge", [(1, 1), (10, 5)], 0.7)]).startswith("<svg")
+    True
+    """
+    xs, ys = ([math.log10(point[axis]) for line in lines for point in line.points] for axis in (0, 1))
+    left, right = math.floor(min(xs)), max(math.ceil(max(xs)), math.floor(min(xs)) + 1)
+    low, high = math.floor(min(ys)), max(math.ceil(max(ys)), math.floor(min(ys)) + 1)
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = (math.log10(x) - left) / (right - left) * (WIDTH - LINES_LEFT - LINES_RIGHT)
+        return LINES_LEFT + across, TOP + PLOT - (math.log10(y) - low) / (high - low) * PLOT
+
+    drawn = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {TOP + PLOT + 50}" width="{WIDTH}" height="{TOP + PLOT + 50}" role="img">',
+        f"<title>{escape(title)}</title><style>{STYLE}{GROWTH_STYLE}</style>",
+        f'<text class="t" x="10" y="22">{escape(title)}, {escape(unit)}</text>',
+    ]
+    edge = WIDTH - LINES_RIGHT
+    for power in range(low, high + 1):
+        y = place(10**left, 10**power)[1]
+        drawn.append(f'<path class="g" d="M{LINES_LEFT} {y:.1f}H{edge}"/>')
+        drawn.append(f'<text class="u" x="{LINES_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{10**power:,g}</text>')
+    for power in range(left, right + 1):
+        x = place(10**power, 10**low)[0]
+        drawn.append(f'<path class="g" d="M{x:.1f} {TOP}V{TOP + PLOT}"/>')
+        drawn.append(f'<text class="u" x="{x:.1f}" y="{TOP + PLOT + 18}" text-anchor="middle">{10**power:,g}</text>')
+    drawn.append(
+        f'<text class="u" x="{(LINES_LEFT + edge) / 2}" y="{TOP + PLOT + 38}" text-anchor="middle">{escape(x_label)}</text>'
+    )
+    names = -math.inf
+    for number, line in sorted(enumerate(lines), key=lambda each: place(*each[1].points[-1])[1]):
+        places = [place(*point) for point in line.points]
+        drawn.append(f'<path class="c{number % 6}" d="M{"L".join(f"{x:.1f} {y:.1f}" for x, y in places)}"/>')
+        names = max(names + 17, places[-1][1])
+        drawn.append(
+            f'<text class="n{number % 6}" x="{edge + 10}" y="{names + 4:.1f}">{escape(line.label)}: n^{line.exponent:.2f}</text>'
+        )
+    return "\n".join((*drawn, "</svg>", ""))

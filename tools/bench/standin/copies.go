@@ -17,7 +17,9 @@ type copies struct {
 // copy creates them; the namespace of the first is that of the object, the others have a number behind it.
 func (s *server) copy(to http.ResponseWriter, from *http.Request) int {
 	var asked copies
-	if err := json.NewDecoder(from.Body).Decode(&asked); err != nil || asked.Namespaces < 1 {
+	reader := json.NewDecoder(from.Body)
+	reader.UseNumber()
+	if err := reader.Decode(&asked); err != nil || asked.Namespaces < 1 {
 		return fail(to, &refusal{code: http.StatusBadRequest, reason: "BadRequest", message: fmt.Sprint("no copies: ", err)})
 	}
 	kind := s.store.find(asked.Group, asked.Version, asked.Plural)

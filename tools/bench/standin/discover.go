@@ -137,10 +137,22 @@ type counted struct {
 	code                                        int
 }
 
+// A traffic is the bytes of the bodies of a client, and its requests.
+type traffic struct{ requests, received, sent int }
+
 type counts struct {
 	sync.Mutex
 	requests map[counted]int
 	watches  map[string]int
+	clients  map[string]traffic
+}
+
+// moved counts a request of a client at its end, so a watch counts when it is over.
+func (c *counts) moved(client string, received, sent int) {
+	c.Lock()
+	defer c.Unlock()
+	had := c.clients[client]
+	c.clients[client] = traffic{had.requests + 1, had.received + max(received, 0), had.sent + sent}
 }
 
 func (c *counts) add(what counted) {
@@ -165,6 +177,11 @@ func (c *counts) write(to http.ResponseWriter) {
 	}
 	for resource, number := range c.watches {
 		lines = append(lines, fmt.Sprintf(`apiserver_terminated_watchers_total{resource=%q} %d`, resource, number))
+	}
+	for client, each := range c.clients {
+		for name, number := range map[string]int{"requests": each.requests, "received_bytes": each.received, "sent_bytes": each.sent} {
+			lines = append(lines, fmt.Sprintf(`standin_client_%s_total{client=%q} %d`, name, client, number))
+		}
 	}
 	sort.Strings(lines)
 	to.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"sort"
 	"strings"
@@ -50,10 +52,15 @@ func below(path, name string) string {
 	return path + "." + name
 }
 
+// equal compares two sets; a set without entries and none are the same.
+func (f fields) equal(other fields) bool {
+	return maps.EqualFunc(f, other, fields.equal)
+}
+
 // itemKey is the name of an item of a list in fieldsV1.
 func itemKey(keys []string, item any) string {
 	if len(keys) == 0 {
-		return "v:" + encoded(item)
+		return "v:" + string(encoded(item))
 	}
 	found := map[string]any{}
 	if object, ok := item.(map[string]any); ok {
@@ -61,15 +68,15 @@ func itemKey(keys []string, item any) string {
 			found[key] = object[key]
 		}
 	}
-	return "k:" + encoded(found)
+	return "k:" + string(encoded(found))
 }
 
-func encoded(value any) string {
+func encoded(value any) []byte {
 	text, err := json.Marshal(value)
 	if err != nil {
 		panic(err)
 	}
-	return string(text)
+	return text
 }
 
 // children lists what a value has below it, by its name in fieldsV1; nil if the value is a leaf.
@@ -110,7 +117,13 @@ func (s shape) leaf(path, name string, value any) bool {
 	if strings.HasPrefix(name, "v:") || strings.HasPrefix(name, "k:") && atomicIn[path] {
 		return true
 	}
-	return len(s.children(path, value)) == 0
+	switch node := value.(type) {
+	case map[string]any:
+		return len(node) == 0
+	case []any:
+		return len(node) == 0 || s[path] == nil
+	}
+	return true
 }
 
 // of is the set of fields that an intent names.
@@ -295,28 +308,25 @@ func (f fields) paths(prefix string) []string {
 	return found
 }
 
-// A owner is an entry of managedFields with its set.
+// An owner is an entry of managedFields with its set, and the entry as it is written.
 type owner struct {
 	manager, operation, subresource, version, time string
 	set                                            fields
-	raw                                            string
+	entry                                          []byte
 }
 
 func (o owner) same(other owner) bool {
 	return o.manager == other.manager && o.operation == other.operation && o.subresource == other.subresource && o.version == other.version
 }
 
-func (o owner) equal(other owner) bool { return o.same(other) && o.raw == other.raw }
+func (o owner) equal(other owner) bool { return bytes.Equal(o.entry, other.entry) }
 
 func (o owner) holding(set fields, now string) owner {
-	o.set, o.raw, o.time = set, encoded(set), now
-	return o
-}
-
-func (o owner) append(to []byte) []byte {
-	to = fmt.Appendf(to, `{"apiVersion":%q,"fieldsType":"FieldsV1","fieldsV1":%s,"manager":%q,"operation":%q`, o.version, o.raw, o.manager, o.operation)
+	o.set, o.time = set, now
+	o.entry = fmt.Appendf(nil, `{"apiVersion":%q,"fieldsType":"FieldsV1","fieldsV1":%s,"manager":%q,"operation":%q`, o.version, encoded(set), o.manager, o.operation)
 	if o.subresource != "" {
-		to = fmt.Appendf(to, `,"subresource":%q`, o.subresource)
+		o.entry = fmt.Appendf(o.entry, `,"subresource":%q`, o.subresource)
 	}
-	return fmt.Appendf(to, `,"time":%q}`, o.time)
+	o.entry = fmt.Appendf(o.entry, `,"time":%q}`, o.time)
+	return o
 }

@@ -3,10 +3,10 @@
 //
 // Guarantees, compared with the real server by tests/e2e/test_bench_standin.py: the same status codes, content types and shapes of bodies
 // for list, watch, get, create, update, merge patch, server-side apply and delete; one resourceVersion; 409 for an old version, 410 for a
-// watch that is too old; field ownership.
+// watch that is too old; field ownership; objects as their metadata only.
 //
-// Caveats: no validation, pruning, defaults, admission, authorization, Priority and Fairness, JSON patch, protobuf or disk. Selectors are
-// equalities.
+// Caveats: no validation, pruning, defaults, admission, authorization, Priority and Fairness, JSON patch, generateName, stringData, protobuf,
+// compression or disk. Selectors are equalities.
 package main
 
 import (
@@ -61,14 +61,7 @@ func serve(folder string) error {
 	if err != nil {
 		return err
 	}
-	handler := &server{store: newStore(), tokens: map[string]bool{token: true}, counts: counts{requests: map[counted]int{}, watches: map[string]int{}}}
-	for _, name := range []string{"default", "kube-system"} {
-		request := &write{store: handler.store, kind: handler.store.find("", "v1", "namespaces"), how: "Update", manager: "standin",
-			body: map[string]any{"metadata": map[string]any{"name": name}}}
-		if _, err := request.create(); err != nil {
-			return err
-		}
-	}
+	handler := newServer(token)
 	served := &http.Server{
 		Handler:   handler,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
@@ -81,6 +74,18 @@ func serve(folder string) error {
 		os.Exit(0)
 	}()
 	return served.ServeTLS(listener, "", "")
+}
+
+func newServer(token string) *server {
+	made := &server{store: newStore(), token: token, counts: counts{requests: map[counted]int{}, watches: map[string]int{}, clients: map[string]traffic{}}}
+	for _, name := range []string{"default", "kube-system"} {
+		request := &write{store: made.store, kind: made.store.find("", "v1", "namespaces"), how: "Update", manager: "standin",
+			body: map[string]any{"metadata": map[string]any{"name": name}}}
+		if _, err := request.create(); err != nil {
+			panic(err)
+		}
+	}
+	return made
 }
 
 // certificates are those of the server, and its authority in PEM.

@@ -7,16 +7,40 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sort"
 	"strconv"
 	"strings"
 )
 
-// A server answers requests about the objects of a store; `tokens` are the bearer tokens that it knows.
+// A server answers requests about the objects of a store. It knows one bearer token; what a client adds to the token is the name by which
+// the bytes of its bodies are counted.
 type server struct {
 	store  *store
-	tokens map[string]bool
+	token  string
 	counts counts
 }
+
+// A form is how a request wants objects: whole, or their metadata.
+type form bool
+
+const metadataOnly form = true
+
+func formOf(from *http.Request) form {
+	return form(strings.Contains(from.Header.Get("Accept"), "as=PartialObjectMetadata"))
+}
+
+// A metered response counts the bytes of its body.
+type metered struct {
+	http.ResponseWriter
+	sent int
+}
+
+func (m *metered) Write(body []byte) (int, error) {
+	m.sent += len(body)
+	return m.ResponseWriter.Write(body)
+}
+
+func (m *metered) Unwrap() http.ResponseWriter { return m.ResponseWriter }
 
 // A target is what a path names.
 type target struct {
@@ -48,7 +72,13 @@ func targetOf(path string) (target, bool) {
 
 func (s *server) ServeHTTP(to http.ResponseWriter, from *http.Request) {
 	to.Header().Set("Cache-Control", "no-cache, private")
-	if !s.tokens[strings.TrimPrefix(from.Header.Get("Authorization"), "Bearer ")] {
+	client, known := strings.CutPrefix(from.Header.Get("Authorization"), "Bearer "+s.token)
+	if client != "" {
+		meter := &metered{ResponseWriter: to}
+		to = meter
+		defer func() { s.counts.moved(client, int(from.ContentLength), meter.sent) }()
+	}
+	if !known {
 		fail(to, &refusal{code: http.StatusUnauthorized, reason: "Unauthorized", message: "Unauthorized"})
 		return
 	}
@@ -86,7 +116,7 @@ func (s *server) answer(to http.ResponseWriter, from *http.Request, kind *kind, 
 		if found == nil {
 			return "GET", fail(to, kind.notFound(target.name))
 		}
-		return "GET", send(to, http.StatusOK, found.body)
+		return "GET", send(to, http.StatusOK, kind.shown(found, formOf(from)))
 	}
 	agent, _, _ := strings.Cut(from.UserAgent(), "/")
 	request := &write{
@@ -96,7 +126,14 @@ func (s *server) answer(to http.ResponseWriter, from *http.Request, kind *kind, 
 	if request.manager == "" {
 		request.manager = agent
 	}
-	raw, err := io.ReadAll(from.Body)
+	var raw []byte
+	var err error
+	if from.ContentLength >= 0 { // no growing buffer
+		raw = make([]byte, from.ContentLength)
+		_, err = io.ReadFull(from.Body, raw)
+	} else {
+		raw, err = io.ReadAll(from.Body)
+	}
 	if err != nil {
 		return from.Method, fail(to, kind.invalid(http.StatusBadRequest, "BadRequest", err.Error()))
 	}
@@ -124,10 +161,10 @@ func (s *server) write(to http.ResponseWriter, from *http.Request, request *writ
 	case verb == http.MethodPut && request.name != "":
 		made, err = request.update(func(map[string]any) map[string]any { return request.intent() })
 	case verb == http.MethodPatch && request.name != "":
-		switch form, _, _ := strings.Cut(from.Header.Get("Content-Type"), ";"); form {
+		switch media, _, _ := strings.Cut(from.Header.Get("Content-Type"), ";"); media {
 		case "application/merge-patch+json":
 			made, err = request.update(func(before map[string]any) map[string]any { return merged(before, request.intent()) })
-		case "application/apply-patch+yaml", "application/apply-patch+cbor":
+		case "application/apply-patch+yaml":
 			verb, request.how = "APPLY", "Apply"
 			var created bool
 			if made, created, err = request.apply(); created {
@@ -135,7 +172,7 @@ func (s *server) write(to http.ResponseWriter, from *http.Request, request *writ
 			}
 		default:
 			err = kind.invalid(http.StatusUnsupportedMediaType, "UnsupportedMediaType", fmt.Sprintf(
-				"the body of the request was in an unknown format - accepted media types include: application/merge-patch+json, application/apply-patch+yaml (not %s)", form))
+				"the body of the request was in an unknown format - accepted media types include: application/merge-patch+json, application/apply-patch+yaml (not %s)", media))
 		}
 	case verb == http.MethodDelete && request.name != "":
 		return verb, s.remove(to, request)
@@ -146,14 +183,14 @@ func (s *server) write(to http.ResponseWriter, from *http.Request, request *writ
 			one.name, one.namespace = each.name, each.namespace
 			_, _, _ = one.remove()
 		}
-		return "DELETECOLLECTION", send(to, http.StatusOK, page(kind, items, version, "", 0))
+		return "DELETECOLLECTION", send(to, http.StatusOK, kind.page(items, version, "", 0, formOf(from)))
 	default:
 		err = kind.invalid(http.StatusMethodNotAllowed, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 	}
 	if err != nil {
 		return verb, fail(to, err)
 	}
-	return verb, send(to, code, made.body)
+	return verb, send(to, code, kind.shown(made, formOf(from)))
 }
 
 func (s *server) remove(to http.ResponseWriter, request *write) int {
@@ -189,9 +226,7 @@ func (s *server) list(to http.ResponseWriter, from *http.Request, kind *kind, ta
 		if version, _ = strconv.ParseUint(first, 10, 64); err != nil || !ok {
 			return fail(to, kind.invalid(http.StatusBadRequest, "BadRequest", "continue key is not valid"))
 		}
-		for len(items) > 0 && items[0].namespace+"/"+items[0].name <= key {
-			items = items[1:]
-		}
+		items = items[sort.Search(len(items), func(i int) bool { return items[i].namespace+"/"+items[i].name > key }):]
 	}
 	more, left := "", 0
 	if limit, _ := strconv.Atoi(query.Get("limit")); limit > 0 && limit < len(items) {
@@ -199,35 +234,47 @@ func (s *server) list(to http.ResponseWriter, from *http.Request, kind *kind, ta
 		items = items[:limit]
 		more = base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s/%s", version, items[limit-1].namespace, items[limit-1].name))
 	}
-	return send(to, http.StatusOK, page(kind, items, version, more, left))
+	return send(to, http.StatusOK, kind.page(items, version, more, left, formOf(from)))
 }
 
-func page(kind *kind, items []*object, version uint64, more string, left int) []byte {
+// page is the body of a list.
+func (k *kind) page(items []*object, version uint64, more string, left int, as form) []byte {
 	size := 256
 	for _, each := range items {
 		size += len(each.body) + 1
 	}
-	body := fmt.Appendf(make([]byte, 0, size), `{"apiVersion":%q,"kind":"%sList","metadata":{`, kind.apiVersion(), kind.kind)
-	if kind.custom || more != "" {
+	name, of := k.kind+"List", k.apiVersion()
+	if as == metadataOnly {
+		name, of = "PartialObjectMetadataList", metaVersion
+	}
+	body := fmt.Appendf(make([]byte, 0, size), `{"apiVersion":%q,"kind":%q,"metadata":{`, of, name)
+	if k.custom && as != metadataOnly || more != "" {
 		body = fmt.Appendf(body, `"continue":%q,`, more)
 	}
 	if more != "" {
 		body = fmt.Appendf(body, `"remainingItemCount":%d,`, left)
 	}
 	body = fmt.Appendf(body, `"resourceVersion":"%d"},"items":[`, version)
-	// The items of a built-in kind do not repeat their kind.
-	head := len(fmt.Sprintf(`"apiVersion":%q,"kind":%q,`, kind.apiVersion(), kind.kind))
 	for index, each := range items {
 		if index > 0 {
 			body = append(body, ',')
 		}
-		if kind.custom {
-			body = append(body, each.body...)
-		} else {
-			body = append(append(body, '{'), each.body[1+head:]...)
+		if k.custom || as == metadataOnly {
+			body = append(body, k.shown(each, as)...)
+		} else { // the items of a built-in kind do not repeat their kind
+			body = append(append(body, '{'), each.body[len(k.head)-len(metadataBegins):]...)
 		}
 	}
 	return append(body, "]}"...)
+}
+
+// shown is an object as a client gets it.
+func (k *kind) shown(o *object, as form) []byte {
+	if as != metadataOnly {
+		return o.body
+	}
+	metadata := o.body[len(k.head)-len(metadataBegins) : o.metadataEnds]
+	return append(fmt.Appendf(make([]byte, 0, 128+len(metadata)), `{"kind":"PartialObjectMetadata","apiVersion":%q,%s`, metaVersion, metadata), '}')
 }
 
 func send(to http.ResponseWriter, code int, body []byte) int {

@@ -2,13 +2,16 @@ package main
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"sort"
 	"strconv"
 	"sync"
 	"time"
 )
+
+const metadataBegins, metaVersion = `"metadata":{`, "meta.k8s.io/v1"
 
 // window is how many events of a kind are kept: a watch from an older version is answered with 410.
 const window = 50_000
@@ -25,6 +28,7 @@ type kind struct {
 	namespaced, status, custom             bool
 	shape                                  shape
 	schema                                 map[string]any
+	head                                   []byte // of the body of an object
 
 	sync.RWMutex
 	objects map[string]*object
@@ -50,15 +54,32 @@ func (k *kind) resource() string {
 	return k.plural + "." + k.group
 }
 
-// An object is never changed after it was stored. Its parts stay encoded: a change of the status neither decodes nor encodes the spec.
+// An object is never changed after it was stored.
 type object struct {
 	namespace, name, uid, created, deleted string
 	version                                uint64
 	generation                             int64
-	metadata                               map[string]json.RawMessage // the client's part
-	parts                                  map[string]json.RawMessage // "spec", "status", "data" ...
+	parts                                  map[string]part // "metadata" (the client's names), "spec", "status", "data" ...
+	labels                                 map[string]string
+	held                                   bool // it has finalizers
 	owners                                 []owner
 	body                                   []byte
+	metadataEnds                           int // in the body
+}
+
+// A part of an object stays encoded: a change of the status neither decodes nor encodes the spec. A part that a request changed keeps its
+// tree too, since the next change needs it.
+type part struct {
+	raw  []byte
+	tree any
+}
+
+func (p part) decoded() any {
+	if p.tree != nil {
+		return p.tree
+	}
+	found, _ := decoded(p.raw)
+	return found
 }
 
 type event struct {
@@ -81,9 +102,9 @@ func newStore() *store {
 		{version: "v1", plural: "configmaps", singular: "configmap", kind: "ConfigMap", namespaced: true},
 		{version: "v1", plural: "secrets", singular: "secret", kind: "Secret", namespaced: true},
 		{version: "v1", plural: "events", singular: "event", kind: "Event", namespaced: true},
-		{version: "v1", plural: "serviceaccounts", singular: "serviceaccount", kind: "ServiceAccount", namespaced: true},
 		{group: "events.k8s.io", version: "v1", plural: "events", singular: "event", kind: "Event", namespaced: true},
 		{group: "coordination.k8s.io", version: "v1", plural: "leases", singular: "lease", kind: "Lease", namespaced: true},
+		{group: "apps", version: "v1", plural: "statefulsets", singular: "statefulset", kind: "StatefulSet", namespaced: true, status: true},
 		{group: "rbac.authorization.k8s.io", version: "v1", plural: "clusterroles", singular: "clusterrole", kind: "ClusterRole"},
 		{group: "rbac.authorization.k8s.io", version: "v1", plural: "clusterrolebindings", singular: "clusterrolebinding", kind: "ClusterRoleBinding"},
 		{group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions", singular: "customresourcedefinition", kind: "CustomResourceDefinition", status: true},
@@ -95,6 +116,7 @@ func newStore() *store {
 
 func (s *store) add(k *kind) {
 	k.objects, k.news = map[string]*object{}, make(chan struct{})
+	k.head = fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,%s`, k.apiVersion(), k.kind, metadataBegins)
 	if k.shape == nil {
 		k.shape = shape{}
 	}
@@ -143,9 +165,10 @@ func (k *kind) get(namespace, name string) *object {
 
 // commit replaces `old` (nil if it is new) by `new`, or removes it in the state of `new`; false if another write was first.
 func (s *store) commit(k *kind, old, new *object, remove bool) bool {
+	key := new.namespace + "/" + new.name
+	head, tail := k.encode(new)
 	k.Lock()
 	defer k.Unlock()
-	key := new.namespace + "/" + new.name
 	if k.objects[key] != old {
 		return false
 	}
@@ -153,7 +176,7 @@ func (s *store) commit(k *kind, old, new *object, remove bool) bool {
 	s.version++
 	new.version = s.version
 	s.Unlock()
-	new.body = k.encode(new)
+	new.joined(head, tail)
 	made := event{kind: "MODIFIED", version: new.version, object: new, old: old}
 	switch {
 	case remove:
@@ -175,16 +198,12 @@ func (s *store) commit(k *kind, old, new *object, remove bool) bool {
 	return true
 }
 
-// sorted returns the objects of a namespace ("" for all) in the order of their keys, and the version that they have in common.
+// sorted returns the objects of a namespace ("" for all) in the order of their keys, and the version and the place that they have in common.
 func (s *store) sorted(k *kind, namespace string) ([]*object, uint64, int) {
 	k.Lock()
 	defer k.Unlock()
 	if k.order == nil {
-		k.order = make([]string, 0, len(k.objects))
-		for key := range k.objects {
-			k.order = append(k.order, key)
-		}
-		sort.Strings(k.order)
+		k.order = slices.Sorted(maps.Keys(k.objects))
 	}
 	found := make([]*object, 0, len(k.order))
 	for _, key := range k.order {
@@ -194,6 +213,13 @@ func (s *store) sorted(k *kind, namespace string) ([]*object, uint64, int) {
 	}
 	// No event of this kind can be committed now, so the newest version of all kinds is a version of this list.
 	return found, s.now(), k.dropped + len(k.events)
+}
+
+// end is the place behind the last event, and a version that no later event is older than.
+func (s *store) end(k *kind) (uint64, int) {
+	k.RLock()
+	defer k.RUnlock()
+	return s.now(), k.dropped + len(k.events)
 }
 
 // place is where the events after a version begin; false if they are no longer kept.
@@ -214,22 +240,28 @@ func (k *kind) since(place int) ([]event, chan struct{}, bool) {
 	return k.events[place-k.dropped:], k.news, true
 }
 
-// encode writes an object with its fields in the order of their names.
-func (k *kind) encode(o *object) []byte {
-	to := make([]byte, 0, 1024+len(o.body))
-	to = fmt.Appendf(to, `{"apiVersion":%q,"kind":%q,"metadata":{`, k.apiVersion(), k.kind)
-	for _, name := range names(o.metadata) {
-		to = append(append(fmt.Appendf(to, "%q:", name), o.metadata[name]...), ',')
+// joined sets the body from its two pieces.
+func (o *object) joined(head, tail []byte) {
+	head = strconv.AppendUint(head, o.version, 10)
+	o.metadataEnds = len(head) + len(`","uid":""}`) + len(o.uid)
+	o.body = append(head, tail...)
+}
+
+// encode writes an object with its fields in the order of their names, in two pieces: its version belongs between them.
+func (k *kind) encode(o *object) ([]byte, []byte) {
+	to := append(make([]byte, 0, 1024+len(o.body)), k.head...)
+	if metadata := o.parts["metadata"].raw; len(metadata) > len("{}") {
+		to = append(append(to, metadata[1:len(metadata)-1]...), ',')
 	}
 	to = append(append(append(to, `"creationTimestamp":"`...), o.created...), '"')
 	if o.deleted != "" {
-		to = fmt.Appendf(to, `,"deletionTimestamp":%q,"deletionGracePeriodSeconds":0`, o.deleted)
+		to = append(append(append(to, `,"deletionTimestamp":"`...), o.deleted...), `","deletionGracePeriodSeconds":0`...)
 	}
 	if o.generation > 0 {
 		to = strconv.AppendInt(append(to, `,"generation":`...), o.generation, 10)
 	}
 	for index, each := range o.owners {
-		to = each.append(append(to, []string{`,"managedFields":[`, `,`}[min(index, 1)]...))
+		to = append(append(to, []string{`,"managedFields":[`, `,`}[min(index, 1)]...), each.entry...)
 	}
 	if len(o.owners) > 0 {
 		to = append(to, ']')
@@ -238,21 +270,14 @@ func (k *kind) encode(o *object) []byte {
 	if o.namespace != "" {
 		to = append(append(append(to, `,"namespace":"`...), o.namespace...), '"')
 	}
-	to = strconv.AppendUint(append(to, `,"resourceVersion":"`...), o.version, 10)
-	to = append(append(append(to, `","uid":"`...), o.uid...), `"}`...)
-	for _, name := range names(o.parts) {
-		to = append(fmt.Appendf(to, ",%q:", name), o.parts[name]...)
+	to = append(to, `,"resourceVersion":"`...)
+	tail := append(append(append(make([]byte, 0, 64+len(o.body)), `","uid":"`...), o.uid...), `"}`...)
+	for _, name := range slices.Sorted(maps.Keys(o.parts)) {
+		if name != "metadata" {
+			tail = append(append(append(append(tail, `,"`...), name...), `":`...), o.parts[name].raw...)
+		}
 	}
-	return append(to, '}')
-}
-
-func names(of map[string]json.RawMessage) []string {
-	found := make([]string, 0, len(of))
-	for name := range of {
-		found = append(found, name)
-	}
-	sort.Strings(found)
-	return found
+	return to, append(tail, '}')
 }
 
 func newUID() string {

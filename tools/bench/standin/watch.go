@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -52,13 +51,8 @@ func (s selector) takes(o *object) bool {
 	if o == nil || s.name != "" && o.name != s.name || s.namespace != "" && o.namespace != s.namespace {
 		return false
 	}
-	if len(s.labels) == 0 {
-		return true
-	}
-	var labels map[string]string
-	_ = json.Unmarshal(o.metadata["labels"], &labels)
 	for name, value := range s.labels {
-		if found, set := labels[name]; !set || found != value {
+		if found, set := o.labels[name]; !set || found != value {
 			return false
 		}
 	}
@@ -80,6 +74,7 @@ type stream struct {
 	kind      *kind
 	namespace string
 	chosen    selector
+	as        form
 	to        *bufio.Writer
 	flush     func() error
 }
@@ -91,23 +86,31 @@ func (s *stream) send(what string, body []byte) {
 }
 
 func (s *stream) bookmark(version uint64, annotations string) {
-	s.send("BOOKMARK", fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d"%s}}`,
-		s.kind.kind, s.kind.apiVersion(), version, annotations))
+	kind, apiVersion := s.kind.kind, s.kind.apiVersion()
+	if s.as == metadataOnly {
+		kind, apiVersion = "PartialObjectMetadata", metaVersion
+	}
+	s.send("BOOKMARK", fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d"%s}}`, kind, apiVersion, version, annotations))
 }
 
-// take sends an event as this watch sees it: an object that leaves the selection was deleted for it.
+// take sends an event as this watch sees it: an object that leaves the selection was deleted for it, in its last state that was selected.
 func (s *stream) take(each event) {
 	if s.namespace != "" && each.object.namespace != s.namespace {
 		return
 	}
-	is, was := s.chosen.takes(each.object), s.chosen.takes(each.old)
-	switch {
-	case each.kind == "DELETED" && was, was && !is:
-		s.send("DELETED", each.object.body)
-	case is && !was:
-		s.send("ADDED", each.object.body)
-	case is && each.kind != "DELETED":
-		s.send("MODIFIED", each.object.body)
+	switch is, was := s.chosen.takes(each.object), s.chosen.takes(each.old); {
+	case each.kind == "DELETED" && was:
+		s.send("DELETED", s.kind.shown(each.object, s.as))
+	case each.kind == "DELETED" || !is && !was:
+	case !is:
+		last := *each.old
+		last.version = each.version
+		last.joined(s.kind.encode(&last))
+		s.send("DELETED", s.kind.shown(&last, s.as))
+	case was:
+		s.send("MODIFIED", s.kind.shown(each.object, s.as))
+	default:
+		s.send("ADDED", s.kind.shown(each.object, s.as))
 	}
 }
 
@@ -124,13 +127,13 @@ func (s *server) watch(to http.ResponseWriter, from *http.Request, kind *kind, t
 			"WatchOptions.meta.k8s.io %q is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan", "")})
 	}
 	bookmarks := query.Get("allowWatchBookmarks") == "true"
-	opened := &stream{kind: kind, namespace: target.namespace, chosen: chosen, to: bufio.NewWriterSize(to, 32<<10), flush: http.NewResponseController(to).Flush}
+	opened := &stream{kind: kind, namespace: target.namespace, chosen: chosen, as: formOf(from), to: bufio.NewWriterSize(to, 32<<10), flush: http.NewResponseController(to).Flush}
 	to.Header().Set("Content-Type", "application/json")
 	place, kept := kind.place(version)
 	if !initial && version > 0 && !kept {
 		to.WriteHeader(http.StatusOK)
-		opened.send("ERROR", []byte(encoded((&refusal{code: http.StatusGone, reason: "Expired", message: fmt.Sprintf(
-			"too old resource version: %d (%d)", version, kind.lost)}).status())))
+		opened.send("ERROR", encoded((&refusal{code: http.StatusGone, reason: "Expired", message: fmt.Sprintf(
+			"too old resource version: %d (%d)", version, kind.lost)}).status()))
 		_ = opened.to.Flush()
 		return http.StatusOK
 	}
@@ -139,7 +142,7 @@ func (s *server) watch(to http.ResponseWriter, from *http.Request, kind *kind, t
 		var items []*object
 		items, version, place = s.store.sorted(kind, target.namespace)
 		for _, each := range chosen.of(items) {
-			opened.send("ADDED", each.body)
+			opened.send("ADDED", kind.shown(each, opened.as))
 		}
 		if initial && bookmarks {
 			opened.bookmark(version, `,"annotations":{"k8s.io/initial-events-end":"true"}`)
@@ -176,8 +179,7 @@ func (s *server) follow(from *http.Request, opened *stream, place int, seconds s
 		case <-news:
 		case <-beat.C:
 			if bookmarks {
-				_, version, at := s.store.sorted(opened.kind, opened.namespace)
-				if at == place {
+				if version, at := s.store.end(opened.kind); at == place {
 					opened.bookmark(version, "")
 				}
 			}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,20 +77,10 @@ func (w *write) mine(part string) bool {
 // document is the part of an object that this request may change, decoded.
 func (w *write) document(o *object) map[string]any {
 	found := map[string]any{}
-	if o == nil {
-		return found
-	}
-	for name, raw := range o.parts {
+	for name, each := range o.parts {
 		if w.mine(name) {
-			found[name], _ = decoded(raw)
+			found[name] = each.decoded()
 		}
-	}
-	if w.mine("metadata") {
-		metadata := map[string]any{}
-		for name, raw := range o.metadata {
-			metadata[name], _ = decoded(raw)
-		}
-		found["metadata"] = metadata
 	}
 	return found
 }
@@ -115,61 +104,90 @@ func (w *write) intent() map[string]any {
 	return found
 }
 
-func (w *write) told(name string) string {
+// asked is a text in the metadata of the request's body.
+func (w *write) asked(name string) string {
 	metadata, _ := w.body["metadata"].(map[string]any)
 	text, _ := metadata[name].(string)
 	return text
 }
 
-// stored is an object with another document; only the parts that differ are encoded again.
-func (w *write) stored(old *object, before, after map[string]any) *object {
-	made := object{namespace: w.namespace, name: w.name, uid: newUID(), created: stamp(), parts: map[string]json.RawMessage{}}
+// stored is an object with another document, and whether any part of it differs.
+func (w *write) stored(old *object, after map[string]any) (*object, bool) {
+	made := object{namespace: w.namespace, name: w.name, uid: newUID(), created: stamp(), parts: map[string]part{}}
 	if old != nil {
 		made = *old
 		made.parts = maps.Clone(old.parts)
 	} else if w.kind.custom {
 		made.generation = 1
 	}
-	bump := false
-	for name := range before {
-		if _, kept := after[name]; !kept {
+	differs, bump := false, false
+	for name := range made.parts {
+		if _, kept := after[name]; !kept && w.mine(name) && name != "metadata" {
 			delete(made.parts, name)
-			bump = bump || name != "status"
+			differs, bump = true, bump || name != "status"
 		}
 	}
 	for name, each := range after {
-		if was, existed := before[name]; existed && reflect.DeepEqual(was, each) {
+		if metadata, ok := each.(map[string]any); ok && name == "metadata" {
+			each = filled(metadata)
+		}
+		raw := encoded(each)
+		if was, existed := made.parts[name]; existed && bytes.Equal(was.raw, raw) {
 			continue
 		}
-		if name != "metadata" {
-			made.parts[name] = json.RawMessage(encoded(each))
-			bump = bump || name != "status"
-			continue
+		next := part{raw: raw}
+		if old != nil {
+			next.tree = each
 		}
-		made.metadata = map[string]json.RawMessage{}
-		for field, value := range each.(map[string]any) {
-			if text := encoded(value); text != "{}" && text != "[]" {
-				made.metadata[field] = json.RawMessage(text)
-			}
+		made.parts[name] = next
+		differs, bump = true, bump || name != "status" && name != "metadata"
+		if name == "metadata" {
+			made.labels, made.held = labelsOf(each), len(listOf(each, "finalizers")) > 0
 		}
 	}
 	if old != nil && w.kind.custom && bump {
 		made.generation++
 	}
-	return &made
+	return &made, differs
+}
+
+// filled is a metadata without its empty maps and lists.
+func filled(metadata map[string]any) map[string]any {
+	kept := map[string]any{}
+	for name, each := range metadata {
+		inner, isMap := each.(map[string]any)
+		items, isList := each.([]any)
+		if isMap && len(inner) > 0 || isList && len(items) > 0 || !isMap && !isList {
+			kept[name] = each
+		}
+	}
+	return kept
+}
+
+func labelsOf(metadata any) map[string]string {
+	labels, _ := metadata.(map[string]any)["labels"].(map[string]any)
+	found := make(map[string]string, len(labels))
+	for name, value := range labels {
+		found[name], _ = value.(string)
+	}
+	return found
+}
+
+func listOf(object any, name string) []any {
+	found, _ := object.(map[string]any)[name].([]any)
+	return found
 }
 
 func (w *write) create() (*object, error) {
-	if w.name = w.told("name"); w.name == "" && w.told("generateName") != "" {
-		w.name = w.told("generateName") + newUID()[:5]
+	if w.name = w.asked("name"); w.name == "" {
+		return nil, w.kind.invalid(http.StatusUnprocessableEntity, "Invalid", "name or generateName is required; the stand-in knows only names")
 	}
 	if w.kind.namespaced && w.store.find("", "v1", "namespaces").get("", w.namespace) == nil {
 		return nil, w.store.find("", "v1", "namespaces").notFound(w.namespace)
 	}
-	w.subresource = ""
 	after := w.intent()
-	made := w.stored(nil, nil, after)
-	made.owners = w.taken(nil, nil, after)
+	made, _ := w.stored(nil, after)
+	made.owners = w.taken(nil, map[string]any{}, after)
 	if !w.store.commit(w.kind, nil, made, false) {
 		return nil, w.kind.refuse(http.StatusConflict, "AlreadyExists", w.name, fmt.Sprintf("%s %q already exists", w.kind.resource(), w.name))
 	}
@@ -178,22 +196,20 @@ func (w *write) create() (*object, error) {
 
 // taken are the owners after a change that is not an apply: its manager owns what it changed, and no other does.
 func (w *write) taken(owners []owner, before, after map[string]any) []owner {
-	changed := w.kind.shape.changed("", anyOf(before), after)
-	removed := w.kind.shape.changed("", anyOf(after), before).minus(changed)
+	changed := w.kind.shape.changed("", before, after)
+	removed := w.kind.shape.changed("", after, before).minus(changed)
 	return w.given(owners, changed, changed.union(removed), true)
 }
 
-func anyOf(document map[string]any) any {
-	if document == nil {
-		return map[string]any{}
-	}
-	return document
+// self is the owner that the request's manager is.
+func (w *write) self() owner {
+	return owner{manager: w.manager, operation: w.how, subresource: w.subresource, version: w.kind.apiVersion()}
 }
 
 // given are the owners after the request's manager took fields (added to its own, if asked) and all others lost some.
 func (w *write) given(owners []owner, set, lost fields, adding bool) []owner {
 	now := stamp()
-	mine := owner{manager: w.manager, operation: w.how, subresource: w.subresource, version: w.kind.apiVersion()}
+	mine := w.self()
 	made := make([]owner, 0, len(owners)+1)
 	found := false
 	for _, each := range owners {
@@ -205,7 +221,7 @@ func (w *write) given(owners []owner, set, lost fields, adding bool) []owner {
 			} else {
 				rest = set
 			}
-			if !reflect.DeepEqual(rest, each.set) {
+			if !rest.equal(each.set) {
 				each = each.holding(rest, now)
 			}
 			made = append(made, each)
@@ -230,10 +246,10 @@ func (w *write) change(to func(old *object, before map[string]any) (map[string]a
 		if old == nil {
 			return nil, w.kind.notFound(w.name)
 		}
-		if version := w.told("resourceVersion"); version != "" && version != strconv.FormatUint(old.version, 10) {
+		if version := w.asked("resourceVersion"); version != "" && version != strconv.FormatUint(old.version, 10) {
 			return nil, w.kind.modified(w.name, stale)
 		}
-		if uid := w.told("uid"); uid != "" && uid != old.uid {
+		if uid := w.asked("uid"); uid != "" && uid != old.uid {
 			return nil, w.kind.modified(w.name, fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, old.uid))
 		}
 		before := w.document(old)
@@ -241,12 +257,12 @@ func (w *write) change(to func(old *object, before map[string]any) (map[string]a
 		if err != nil {
 			return nil, err
 		}
-		if slices.EqualFunc(owners, old.owners, owner.equal) && reflect.DeepEqual(before, after) {
+		made, differs := w.stored(old, after)
+		if !differs && slices.EqualFunc(owners, old.owners, owner.equal) {
 			return old, nil
 		}
-		made := w.stored(old, before, after)
 		made.owners = owners
-		if w.store.commit(w.kind, old, made, made.deleted != "" && made.metadata["finalizers"] == nil) {
+		if w.store.commit(w.kind, old, made, made.deleted != "" && !made.held) {
 			return made, nil
 		}
 	}
@@ -286,13 +302,13 @@ func (w *write) apply() (*object, bool, error) {
 		if w.subresource != "" {
 			return nil, false, w.kind.notFound(w.name)
 		}
-		if uid := w.told("uid"); uid != "" {
+		if uid := w.asked("uid"); uid != "" {
 			return nil, false, w.kind.modified(w.name, fmt.Sprintf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
 		}
 		if w.kind.namespaced && w.store.find("", "v1", "namespaces").get("", w.namespace) == nil {
 			return nil, false, w.store.find("", "v1", "namespaces").notFound(w.namespace)
 		}
-		made := w.stored(nil, nil, intent)
+		made, _ := w.stored(nil, intent)
 		made.owners = w.given(nil, set, nil, false)
 		if w.store.commit(w.kind, nil, made, false) {
 			return made, true, nil
@@ -305,11 +321,12 @@ func (w *write) apply() (*object, bool, error) {
 }
 
 func (w *write) applied(old *object, before, intent map[string]any, set fields) (map[string]any, []owner, error) {
-	shape := w.kind.shape
+	shape, mine := w.kind.shape, w.self()
 	after := shape.merge("", before, intent).(map[string]any)
-	mine := owner{manager: w.manager, operation: w.how, subresource: w.subresource, version: w.kind.apiVersion()}
+	shared := false
 	for _, each := range old.owners {
 		if !each.same(mine) {
+			shared = shared || len(each.set.both(set)) > 0
 			continue
 		}
 		if dropped := each.set.minus(set); len(dropped) > 0 {
@@ -322,7 +339,10 @@ func (w *write) applied(old *object, before, intent map[string]any, set fields) 
 			after = shape.without("", after, dropped, kept).(map[string]any)
 		}
 	}
-	lost := shape.changed("", before, after).both(set)
+	var lost fields
+	if shared { // else no other owner can lose what this apply sets
+		lost = shape.changed("", before, after).both(set)
+	}
 	if !w.force {
 		if refused := w.conflicts(old, mine, lost); refused != nil {
 			return nil, nil, refused
@@ -368,23 +388,22 @@ func (w *write) remove() (*object, bool, error) {
 			return nil, false, w.kind.notFound(w.name)
 		}
 		if conditions, ok := w.body["preconditions"].(map[string]any); ok {
-			if uid, told := conditions["uid"].(string); told && uid != old.uid {
+			if uid, asked := conditions["uid"].(string); asked && uid != old.uid {
 				return nil, false, w.kind.modified(w.name, fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, old.uid))
 			}
 		}
-		held := old.metadata["finalizers"] != nil
-		if held && old.deleted != "" {
+		if old.held && old.deleted != "" {
 			return old, false, nil
 		}
 		made := *old
-		if held {
+		if old.held {
 			made.deleted = stamp()
 			if w.kind.custom {
 				made.generation++
 			}
 		}
-		if w.store.commit(w.kind, old, &made, !held) {
-			return &made, !held, nil
+		if w.store.commit(w.kind, old, &made, !old.held) {
+			return &made, !old.held, nil
 		}
 	}
 }
