@@ -4,8 +4,6 @@ Guarantees: `browser` looks in PATH and changes nothing. `install` installs Debi
 with what to do. Nothing is downloaded from elsewhere.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -5,8 +5,6 @@ values in README.md; the settings of the daemon for the schema of `settings`. Wi
 file differs.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import tomllib

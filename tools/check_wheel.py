@@ -6,8 +6,6 @@ tree; the sdist holds each of them once, under its folder in the tree. Exit code
 The symbolic links require this check: a build that follows them packs a room twice, and a build that does not packs it not at all.
 """
 
-from __future__ import annotations
-
 import sys
 import tarfile
 import tomllib

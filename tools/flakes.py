@@ -7,8 +7,6 @@ that wait longest for other processes. Beside each round one process for each co
 ends too early. build/flakes holds a log of each failure. Exit status 1 if a test failed in any round, 2 if no times are recorded.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

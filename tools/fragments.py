@@ -3,8 +3,6 @@
 A fragment is named `NNN.kind.md` or `NNN.kind.2.md` (issue, kind, and a number from the second on) and is one paragraph.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

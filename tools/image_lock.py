@@ -4,8 +4,6 @@ The versions are those of constraints.txt; pip resolves them for the image's Pyt
 Wheels only: an image is built without a compiler.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

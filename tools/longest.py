@@ -1,7 +1,5 @@
 """Print the ten longest sources of the package, for a reviewer: a long file is a question of taste and never an error."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 ROOMS = ("konverge", "informers", "workqueue", "crds", "charts", "reconcilers", "cmd")

@@ -4,8 +4,6 @@
 bounds only for contributors.
 """
 
-from __future__ import annotations
-
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence

@@ -3,8 +3,6 @@
 tests/unit/clusters/test_pull_document.py fails if the file differs from the models.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -5,8 +5,6 @@ of Debian's package, without installing the package; it appears in the cache who
 it are skipped with that reason; all other checks run.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ protoc (in grpcio-tools) writes the messages and their types, and the plugin of 
 nothing is written, and the exit code is 1 if a file differs.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

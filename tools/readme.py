@@ -9,8 +9,6 @@ Guarantees: README.md and all documents below docs/ and testkit/ are updated; ru
 nothing and exits with 1 if a document shows an older state of a file.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Sequence

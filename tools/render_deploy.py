@@ -6,8 +6,6 @@ template becomes one file, without the two labels that name Helm as the manager,
 deploy/rendered.sha256 has the digests of the inputs and of the results, so --check detects a change of either without helm.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

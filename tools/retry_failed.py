@@ -10,8 +10,6 @@ Caveats: nothing is run again if more than MAX_FAILED tests failed (a broken cha
 reason than failed tests.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -9,8 +9,6 @@ Exits with 1 if a checker reports anything else, or does not report what is expe
 the tree. pyright brings its own node (the extra `dev`); without it the check reports that and runs only mypy.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

@@ -1,7 +1,5 @@
 """Labs on a real control plane of a slow, busy machine, and a lab with an audit log for replicas that are killed, paused and cut off."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 
 import pytest

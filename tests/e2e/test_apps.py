@@ -2,8 +2,6 @@
 the rest, in memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any

@@ -1,7 +1,5 @@
 """The stand-in for Flux on a real API server, and the CRDs that it brings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

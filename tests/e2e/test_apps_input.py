@@ -1,7 +1,5 @@
 """Rights, webhooks and objects of an older CRD on a real API server; tests/scenarios/apps has bad input in memory."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -1,7 +1,5 @@
 """A recording of Flux, replayed through the whole reconciler on a real API server; tests/scenarios/apps replays all of them in memory."""
 
-from __future__ import annotations
-
 import pytest
 from apps.flux_ends import HEALTHY
 from apps.player import Player

@@ -1,7 +1,5 @@
 """The fixtures `admin` and `client_for`, on the session's control plane."""
 
-from __future__ import annotations
-
 import pytest
 
 from konverge.client import Client

@@ -1,7 +1,5 @@
 """Credential plugins of a kubeconfig: real programs, real time."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

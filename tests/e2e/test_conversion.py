@@ -1,7 +1,5 @@
 """A real kube-apiserver converts by our webhook: with the printed rights, both versions at once, and a migration that lets the old one go."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterator

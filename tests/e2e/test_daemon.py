@@ -1,7 +1,5 @@
 """The daemon as a process against a real API server: start, readiness, probes, rights, logs, signals, and how it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The daemon as a process under a flood of half-open connections. It needs no API server: the probes work without it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import resource

@@ -1,7 +1,5 @@
 """The manifests under deploy/ are fresh, a real API server accepts them, and they suffice to run the daemon as its pod would."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """The event recorder against a real API server: what it accepts, merges and refuses."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A family of another distribution in the daemon: each command knows it, and the daemon reconciles its objects."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -3,8 +3,6 @@
 The tree's environment has the programs. `.ci/test-wheel` and `.ci/test-newest` run the page from wheels in an empty environment.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

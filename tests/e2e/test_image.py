@@ -6,8 +6,6 @@ run too: as the image's user, with a root of its own that is read-only and holds
 libraries. Not shown: the base image itself, which adds the programs of a small Debian.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

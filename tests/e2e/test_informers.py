@@ -1,7 +1,5 @@
 """Informers on a real API server: synchronization, handlers, recovery."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

@@ -1,7 +1,5 @@
 """`konverge models` on a real API server: its documents give the models that the in-memory server's documents give, with descriptions."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import copy

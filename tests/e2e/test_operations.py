@@ -2,8 +2,6 @@
 real compare-and-swap. The rows of docs/reference/operations.md#rows, with the stand-ins for Velero and Flux.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack

@@ -1,7 +1,5 @@
 """`konverge plan` on a real control plane: the audit log shows that nothing is stored, and its rights are the operator's."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

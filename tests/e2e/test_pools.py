@@ -1,7 +1,5 @@
 """Rows of the family of pools that concern conflicts, garbage collection and real deletion, on a real control plane."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

@@ -1,7 +1,5 @@
 """The kinds of pools on kube-apiserver: their definitions keep within its budget for CEL, and decide as on the in-memory server."""
 
-from __future__ import annotations
-
 import pytest
 from crd_cases import Answer
 from pools.crd_cases import CASES

@@ -5,8 +5,6 @@ Capsule v0.14, whose series differ, and workspaces whose owners a coordinator as
 Some objects fail, one request is refused, and watches are cut, so that the series of failures exist.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

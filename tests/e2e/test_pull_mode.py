@@ -1,7 +1,5 @@
 """Pull mode on a real control plane: what only its server-side apply can show, the conflict with another manager (row X10)."""
 
-from __future__ import annotations
-
 import pytest
 from pull_kit import ensure
 from pull_lab import Plane, gone

@@ -1,7 +1,5 @@
 """X30: beside a running Capsule the family does not start and other families do, on a real control plane."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta

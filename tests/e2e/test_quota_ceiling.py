@@ -1,7 +1,5 @@
 """More claims than the status of a pool can hold, on a real control plane: a condition reports it, and etcd rejects nothing."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -3,8 +3,6 @@
 The table is in tests/unit/quota/test_crd_rules.py. Established definitions show that their rules keep within the server's budget for CEL.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Manual edits, garbage collection and rejections of the API server, on a real control plane: rows X12, X21, X24 and X28."""
 
-from __future__ import annotations
-
 import pytest
 from quota.lab import CPU
 from quota.plane import History, Plane

@@ -3,8 +3,6 @@
 Pods are counted by the real quota controller, the pools are served by the family, Capsule is a double. One namespace is moved by hand, as the page shows it, the others by the command.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,7 +1,5 @@
 """Pods under a pool, on a real control plane: they are counted by the real quota admission and the real quota controller."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -4,8 +4,6 @@ After each story all stored states are replayed in order, and the rule of docs/r
 after each write.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from random import Random

@@ -4,8 +4,6 @@ The tables here are copied from the page; kubectl has changed the order of its c
 `capsule-pool-exmaple`, and QueueExhausted where PoolExhausted is explained (docs/reference/capsule.md#the-page-of-capsule).
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 A clone has what is committed only: commit before a run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import http.server
 import json

@@ -1,7 +1,5 @@
 """A recording of an operator on a real control plane: it survives SIGKILL, and becomes a test."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

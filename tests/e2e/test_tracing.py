@@ -1,7 +1,5 @@
 """The spans of a program and of a real kube-apiserver, which a collector receives."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

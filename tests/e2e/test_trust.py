@@ -3,8 +3,6 @@
 The attacks themselves are in tests/scenarios/trust, on the in-memory API server.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """The library's cost of a thousand objects has not grown: requests, Python calls and bytes are counted, so other load does not matter."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

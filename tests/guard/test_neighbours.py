@@ -1,7 +1,5 @@
 """The cost of one changed object does not grow with the number of its neighbours: Python calls are counted, so other load does not matter."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

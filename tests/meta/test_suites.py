@@ -1,7 +1,5 @@
 """The arithmetic of `make go-suites`: what counts as a spec, as passed, and as a difference. The suites themselves are not run here."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

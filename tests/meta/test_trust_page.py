@@ -1,7 +1,5 @@
 """docs/reference/trust.md has a row for each field that a tenant may write, and no row without a field."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module

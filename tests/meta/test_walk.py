@@ -1,7 +1,5 @@
 """The walk of one object through the library, as tools/walk.py shows it."""
 
-from __future__ import annotations
-
 import re
 from contextlib import closing
 from itertools import pairwise

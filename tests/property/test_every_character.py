@@ -1,7 +1,5 @@
 """An applied object is stored unchanged, whatever characters it holds; tests/e2e/test_client.py checks the same with kube-apiserver."""
 
-from __future__ import annotations
-
 from random import Random
 
 from every_character import Page, differences

@@ -4,8 +4,6 @@ Requests are drawn from the server's discovery, the schemas of its kinds and the
 replaced. FUZZ_EXAMPLES=5000 draws more.
 """
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Every object survives a round trip through generated models, whatever fields were selected and whatever the object holds."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import json

@@ -1,7 +1,5 @@
 """The ledger against a model: any interleaving of writes, responses and checks of the barrier."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 

@@ -1,7 +1,5 @@
 """Distribution, node correlation and imports of machine pools hold for any input; their vectors are tables."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The views of a pool's instances that followed a random history equal views from scratch, and so do pairings that examine few instances."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any, Final
 

@@ -9,8 +9,6 @@ claim needs. It takes an instance if there are more instances than older claims.
 have an instance.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 

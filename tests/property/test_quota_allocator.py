@@ -5,8 +5,6 @@ pool's hard, or no more than before the write. Without foreign writers also: pod
 reconcile writes nothing, no claim waits for amounts that are free, and allocated claims stay allocated.
 """
 
-from __future__ import annotations
-
 from hypothesis import settings
 from quota.machine import Pools, PoolsAndOthers, PoolsWhoseClaimsAreResized
 

@@ -1,7 +1,5 @@
 """Objects with a few values changed, as hypothesis strategies."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any

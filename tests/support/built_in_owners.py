@@ -1,7 +1,5 @@
 """An owner of one child of each built-in kind; the bodies are taken from the conformance suite's kinds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Programs in other languages, for tests that are skipped with one line if they cannot be built on this machine."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

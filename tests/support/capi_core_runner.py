@@ -1,7 +1,5 @@
 """The core controller of Cluster API as a process, webhooks included. `tools/go_programs.py cluster-api` builds it."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

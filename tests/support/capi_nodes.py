@@ -1,7 +1,5 @@
 """Nodes as their kubelets create them, and the conditions that the core of Cluster API writes on objects."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """clusterctl with a configuration for our provider, whose release is in a folder. `tools/go_programs.py clusterctl` builds it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from importlib.metadata import version

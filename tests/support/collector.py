@@ -1,7 +1,5 @@
 """A collector of spans on the loopback, by OTLP over HTTP (our exporter) and over gRPC (kube-apiserver's)."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

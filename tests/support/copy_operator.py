@@ -1,7 +1,5 @@
 """The smallest operator with an effect: it copies each ConfigMap `source...` into a Secret."""
 
-from __future__ import annotations
-
 import asyncio
 
 from replicas import NAMESPACE, Replicas

@@ -1,7 +1,5 @@
 """CustomResourceDefinitions as `Resource`s, for tests of rooms that may not import the room that generates definitions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from konverge_testing.apiserver.nodes import Node

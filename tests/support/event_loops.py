@@ -1,7 +1,5 @@
 """The event loops that the daemon runs on, for tests that run on each of them: `pytest.mark.both_loops` for coroutines, or `LOOPS`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec

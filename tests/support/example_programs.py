@@ -1,7 +1,5 @@
 """Programs of the examples' folder as processes, run and ended as a person would."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Each family at work in a lab: together the actions use every right of the family, apart from the rights for rare events."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Kinds of other projects, whose conditions have other fields, and a controller that writes a condition into each kind."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -6,8 +6,6 @@ new process, and reports its exit. A fork is a process like any other: SIGKILL e
 `ForkServer` is its client for tests.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import importlib

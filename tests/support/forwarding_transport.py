@@ -1,7 +1,5 @@
 """A transport that forwards every call to another transport, for subclasses that change requests, responses or streams."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

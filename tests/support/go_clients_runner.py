@@ -1,7 +1,5 @@
 """Runs the program on client-go (`go_clients/`): orders are sent as lines, its reports are read as JSON objects."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from asyncio.subprocess import PIPE, Process

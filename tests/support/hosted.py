@@ -1,7 +1,5 @@
 """The installed families, the daemon's settings with them, and distributions of the tests with a family."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 

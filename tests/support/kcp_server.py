@@ -4,8 +4,6 @@ Guarantees: each Workspace that was created or deleted is noted, in order. Each 
 first the URL with the path of the workspace, then Ready.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """kcp on an API server in memory: its definition of a Workspace, and a connection to it whose writes are recorded and can be held back."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ The kit is about half of the tests, and most changes do not concern it. A digest
 files of konverge above the ground floor do not count: CI always runs everything, and so does pytest with paths and without the variable.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

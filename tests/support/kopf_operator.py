@@ -1,7 +1,5 @@
 """A small operator on kopf, as its users write them; `kopf run` starts it, ROBOTS names the group that it serves, NAMESPACE where, WATCH how long a watch lasts."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

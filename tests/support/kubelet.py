@@ -1,7 +1,5 @@
 """A kubelet for a real API server that serves only commands and ports, by functions of a test."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """The family of machines as an operator of its own: `konverge run tests/support/machines_operator.py:build`; the namespace is in the environment."""
 
-from __future__ import annotations
-
 import os
 
 import konverge as kv

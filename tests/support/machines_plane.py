@@ -1,7 +1,5 @@
 """The family on a real control plane: an operator and servers that are processes, through a proxy that can interrupt the operator's writes."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -1,7 +1,5 @@
 """The family machines at work in a lab: the actions use every right of the family, apart from the rights for rare events."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -4,8 +4,6 @@ A `NamespaceRecorder` watches from before the first write, so it also counts obj
 differs between any two runs of the same story: times, uids, versions, field managers, and digests of these.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import Counter

@@ -4,8 +4,6 @@ It removes Linux's functions and constants from the standard library, says darwi
 process cannot use, as a kqueue. Differences of macOS behind the same calls are not shown.
 """
 
-from __future__ import annotations
-
 import asyncio.unix_events  # noqa: F401  # asyncio, multiprocessing and urllib choose their parts by the real system, before it is hidden
 import errno
 import multiprocessing.util  # noqa: F401  # as asyncio

@@ -1,7 +1,5 @@
 """The time limits of labs on a real control plane: no test there measures a duration, so a limit ends only what hangs."""
 
-from __future__ import annotations
-
 from typing import Final
 
 PATIENCE: Final = 4.0

@@ -1,7 +1,5 @@
 """A scenario of the lab as an ordinary test runs it: once, without faults, with the lab's own checks at its end."""
 
-from __future__ import annotations
-
 import asyncio
 
 from konverge_testing.lab.environments import memory_lab

@@ -1,7 +1,5 @@
 """A planned cluster over the lab's in-memory server, and the requests that reach the server."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any

@@ -5,8 +5,6 @@
 Guarantees: a missing commit is a failure that names the remedy, since a skipped test would hide a broken upgrade.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A lab with a control plane in the same process, a daemon with pull mode, and the Cluster that connects them."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An operator that leaves a receipt when its object is deleted, for the lab's faults in `finalize`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

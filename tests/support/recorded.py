@@ -1,7 +1,5 @@
 """Recordings of the widgets' operator, taken in the lab."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

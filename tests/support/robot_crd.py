@@ -1,7 +1,5 @@
 """A custom kind for clients of other makers: `Robot`, with a status and a scale subresource, in a group of the test's own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 _SCHEMA = {

@@ -3,8 +3,6 @@
 Guarantees: a worker knows which of its objects exist and the state that each must have at the end. It waits for states, never for seconds.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """A leadership whose terms a test begins and ends by hand."""
 
-from __future__ import annotations
-
 import asyncio
 
 from konverge.runtime.election.fence import LeaseFence

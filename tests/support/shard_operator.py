@@ -7,8 +7,6 @@ patches instead of reads, since the fence rejects the late writes of a paused re
 The data of a ConfigMap set the length of its reconcile: `seconds`, and `held` until the cache shows the ConfigMap without it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

@@ -1,7 +1,5 @@
 """The spans of a test, kept in memory in the order of their ends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Objects as the rooms `auth` and `admission` read them, from plain lists: the stand-in for storage in their unit tests."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable
 from typing import Any

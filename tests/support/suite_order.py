@@ -5,8 +5,6 @@ process has a lower priority (`FILLER_NICENESS`) and uses the CPU while the othe
 left for the end, when the other processes are idle.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

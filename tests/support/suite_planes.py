@@ -6,8 +6,6 @@ the session would be idle for most of it, several times per process.
 Caveats: which tests follow is guessed by folders. If a plane has ended too early for a test, the test starts another plane.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final, TypeAlias
 
 import pytest

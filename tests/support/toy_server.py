@@ -4,8 +4,6 @@ The shells (HTTP, transport, faults) are tested without their in-memory API serv
 shell; `testkit/tests/conformance` tests both together.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

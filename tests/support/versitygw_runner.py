@@ -1,7 +1,5 @@
 """A real versitygw for a test: an S3 server over a folder, with versions and accounts. `tools/go_programs.py versitygw` builds it."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from asyncio.subprocess import DEVNULL, STDOUT

@@ -1,7 +1,5 @@
 """Files of YAML that tests read when they are imported, in each process of a test run: libyaml takes a seventh of the time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

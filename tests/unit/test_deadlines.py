@@ -1,7 +1,5 @@
 """Deadlines with a shared timer behave as `asyncio.timeout_at`, at the cost of a note."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any

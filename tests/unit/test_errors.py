@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from konverge.errors import stack_of
 
 

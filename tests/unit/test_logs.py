@@ -1,7 +1,5 @@
 """The log lines of the library in a program that embeds it. Each program is a process of its own: logging is global."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

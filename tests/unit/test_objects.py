@@ -1,7 +1,5 @@
 """A thin view of an object, for any form of its parts."""
 
-from __future__ import annotations
-
 import pytest
 
 from konverge.objects import Object

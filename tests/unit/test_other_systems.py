@@ -1,7 +1,5 @@
 """The library and the kit use no call that only Linux has without a replacement: imports and tests run on a played macOS."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

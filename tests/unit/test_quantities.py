@@ -1,7 +1,5 @@
 """Quantities against the results of Go's own resource.Quantity (a program on k8s.io/apimachinery 0.36.3)."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

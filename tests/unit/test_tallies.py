@@ -1,7 +1,5 @@
 """Plain counters and histograms show the samples of prometheus_client."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Waiting for the first of several, and for changes."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 from collections.abc import Callable, Coroutine

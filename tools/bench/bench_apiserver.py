@@ -4,8 +4,6 @@ One process, one core. Rates are of CPU time, best of several rounds, so that a 
 time, best of several fresh interpreters with compiled modules. The applies are of ApplicationInstance, the largest CRD at hand, with its CEL rules.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

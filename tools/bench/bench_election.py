@@ -4,8 +4,6 @@ Replicas of the smallest operator (`tests/support/copy_operator.py`) run as proc
 and 2 s). A hand-over is measured from the signal to the first effect of the new leader, on an object that was created at that moment.
 """
 
-from __future__ import annotations
-
 import asyncio
 import statistics
 import tempfile

@@ -7,8 +7,6 @@ busy machine lowers them. The CPU time of a plan is a row of its own, from nothi
 full.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import resource

@@ -4,8 +4,6 @@ API server, Nstance servers, operator and client are one process on a loop whose
 CPU time, the servers' included. Writes and calls are counted as the servers receive them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import gc

@@ -6,8 +6,6 @@ seconds, and costs are CPU time, the server's included. Each Job takes one secon
 the server receives them from the controller.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

@@ -6,8 +6,6 @@ figures. It takes hours at full size: `make bench ONLY=peers ARGS=--quick` shows
 chooses parts of it (PEERS=--help). Raw samples, report and plots are written to build/peers/.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from dataclasses import replace

@@ -6,8 +6,6 @@ metric.
 Targets are defined in docs/reference/capsule.md#rows (X18, X29) and docs/reference/capsule.md#allocation; other rows have no target.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import resource

@@ -6,8 +6,6 @@ busy machine adds to it; the longest start is a row of its own. Between two case
 expire.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

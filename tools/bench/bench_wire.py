@@ -3,8 +3,6 @@
 Each life is a process of its own against a server process that answers at once, so the CPU is the client's only; the lives alternate.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import ssl

@@ -4,8 +4,6 @@ One process, one core, best of three rounds, in CPU time, so that a busy machine
 figures include the event loop's clock, the core's are the bare rules.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import math

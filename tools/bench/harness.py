@@ -1,7 +1,5 @@
 """The surroundings of benchmarks: virtual time, a control plane, and a lab that counts the writes of the process under test."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging

@@ -1,7 +1,5 @@
 """The rows of a benchmark. It imports nothing of konverge, so that it does not add to a measured process's memory."""
 
-from __future__ import annotations
-
 import os
 from typing import Any, Final, TypeAlias
 

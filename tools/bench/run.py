@@ -8,8 +8,6 @@ does not keep the others from running, and its rows of earlier runs stay.
 Caveats: equal figures on another machine. A target that is missed is shown, and fails the run only with `--strict`.
 """
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import importlib.util

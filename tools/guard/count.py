@@ -7,8 +7,6 @@ Figures are of one minor version of Python, since calls differ between them. A f
 that a rename or a move within the library changes none. Calls by room are kept beside them as information: they locate the growth.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -6,8 +6,6 @@ Guarantees: no file is written. Ends with status 1 if a mistake is not found, or
 mistake pass every plan: they are scenarios of the suite.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ checks (`lab-`) change the testing code: their story expects each mistake, so an
 `planting.py` finds code by module, function and syntax tree, so only a change of exactly that code affects a mutant.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 

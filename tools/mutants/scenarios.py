@@ -4,8 +4,6 @@ Guarantees: the unmutated tree passes every plan of every story here. A story as
 owner, that no foreign object is changed. The stories are ordinary lab scenarios; nothing in them knows of mutants.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Final

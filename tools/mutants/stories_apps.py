@@ -1,8 +1,6 @@
 """Stories of applications: an application moves to a repository that does not respond, to another, and on while Flux is stopped; two
 applications name one Helm release."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack

@@ -3,8 +3,6 @@
 Each ends with one pool and one claim, whatever other clients did: objects that depend on the order of claims are deleted before.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Awaitable

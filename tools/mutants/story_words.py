@@ -1,7 +1,5 @@
 """The helpers of the stories: wait for a state, read stored objects, count own writes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Write the pages of the site into `build/pages`, where the generator of the site finds them: `python -m pages.assemble`."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

@@ -3,8 +3,6 @@
 Exit code 1 if the generator warns: of a link or an anchor that does not exist, for example.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Sequence

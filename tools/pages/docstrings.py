@@ -1,7 +1,5 @@
 """An extension of griffe, which reads the docstrings: examples are shown as code, and fields of a built value are left out."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The reference pages whose text is in the code: public names, commands, settings, kinds, and metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ Documents link to each other, to examples, to tests and to folders by their path
 and each linked file or folder is a page too: every link of a document can be followed, without a network and without a forge.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping

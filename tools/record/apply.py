@@ -13,8 +13,6 @@ written. `schemas.json` holds the part of the OpenAPI document that the built-in
 added. A put sends the present object with `set` (paths with dots) and `unset` applied. `pruned`: the server prunes the result.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -8,8 +8,6 @@ Guarantees: facts only. Names, types, defaults, enums, required fields, formats,
 columns are taken over as they are; descriptions are dropped, and with them everything that is prose. The same server gives the same files.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

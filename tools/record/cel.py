@@ -12,8 +12,6 @@ specs of an object (the first is created, the others are updates; a rejected upd
 a later version of the definition (`then`, `later`). `refused`: rules that every server rejects.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

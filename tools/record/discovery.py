@@ -9,8 +9,6 @@ documents are reduced to what clients use: operations with their ids, actions, k
 resources.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -4,8 +4,6 @@ Run as `make record ONLY=go_types ARGS="API APIMACHINERY APIEXTENSIONS OPENAPI"`
 k8s.io/apimachinery and k8s.io/apiextensions-apiserver in the module cache, and `api/openapi-spec/v3` of k8s.io/kubernetes. Prints the file.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -10,8 +10,6 @@ code and the object or the Status. Values that differ from run to run (uids, ver
 A new case is an entry of the file without a response; a long patch is `times` an operation.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -10,8 +10,6 @@ then on), `forget` (history is lost), or a case: a request; for a watch also the
 query `{label}` is the version of a write, and an object is a continue token.
 """
 
-from __future__ import annotations
-
 import base64
 import copy
 import http.client

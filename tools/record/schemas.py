@@ -7,8 +7,6 @@ All requests are dry runs, except for CRDs and one object for updates. The recor
 sorted (the server ranges over maps), and values that the server generates are left out.
 """
 
-from __future__ import annotations
-
 import base64
 import http.client
 import json

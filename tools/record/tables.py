@@ -8,8 +8,6 @@ The server must be fresh. Writes `recorded.json` and `recorded_widgets.json` bes
 cells, and the moment of the response.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from email.utils import parsedate_to_datetime

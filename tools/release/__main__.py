@@ -4,8 +4,6 @@ Guarantees: commits are created in a checkout beside the work tree. The branch, 
 everything was built; a failure leaves none of them. Nothing is sent anywhere.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Sequence

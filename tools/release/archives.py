@@ -1,7 +1,5 @@
 """Archives whose bytes depend on their files and on one time only."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import tarfile

@@ -5,8 +5,6 @@ checked out beside the work tree, which stays as it is. The folder `build/releas
 beyond what `make venv` has cached.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

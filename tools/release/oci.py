@@ -5,8 +5,6 @@ Helm's registry client (https://github.com/helm/community/blob/main/hips/hip-000
 the registry first: here the digest is known, and can be signed, before anything is published.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

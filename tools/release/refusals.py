@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from release.copies import Facts
 from release.versions import numbers, tag_of
 
-
 _REPOSITORY = re.compile(r"https://[^\s/]+(?:/[^\s/]+)+")
 _REGISTRY = re.compile(r"[a-z0-9.-]+\.[a-z0-9-]+(?::\d+)?(?:/[a-z0-9._-]+)*")
 """A host and a path in lower case, as names of images are; the host has a dot, or a name would be a path on Docker Hub."""

@@ -5,8 +5,6 @@ checksums and a provenance of its own (.github/workflows/release.yml). This stat
 image of the build.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Versions: x.y.z of a release, x.y.z.dev0 of a tree between releases."""
 
-from __future__ import annotations
-
 import re
 
 _RELEASE = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")

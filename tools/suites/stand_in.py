@@ -4,8 +4,6 @@ Guarantees: `kube-apiserver` is the API server in memory, with the certificates,
 flags are ignored. `etcd` responds to `/health` and stores nothing. Both end at SIGTERM.
 """
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import signal

@@ -1,7 +1,5 @@
 """Runs the selected conformance cases on both servers, all at once, and prints the matrix if CONFORMANCE_REPORT is set."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Iterator

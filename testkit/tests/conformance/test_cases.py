@@ -1,7 +1,5 @@
 """kube-apiserver and the server in memory give the same responses in each case."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The matrix verb x kind x feature: every cell is filled, or is absent for a documented reason."""
 
-from __future__ import annotations
-
 from conformance.cases import KINDS, load_cases
 from conformance.matrix import expected_cells, reasons
 

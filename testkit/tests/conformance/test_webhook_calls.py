@@ -1,7 +1,5 @@
 """kube-apiserver and the server in memory call a webhook behind HTTPS alike: the certificates that they trust, and the path."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

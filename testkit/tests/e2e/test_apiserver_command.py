@@ -1,7 +1,5 @@
 """`konverge apiserver run` as a program: its line, its kubeconfig, its options, and its end."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """The real control plane: it works, and nothing of it is left afterwards."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json

@@ -1,7 +1,5 @@
 """`konverge demo` as users run it: completely, on an API server in memory and on a control plane of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import os

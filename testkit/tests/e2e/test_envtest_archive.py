@@ -1,7 +1,5 @@
 """Fetching the envtest archive, from a server on loopback; no control plane is needed."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

@@ -1,7 +1,5 @@
 """The keeper of programs, with real processes; no control plane is needed."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal

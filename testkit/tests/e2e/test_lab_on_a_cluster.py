@@ -1,7 +1,5 @@
 """`--lab-on=kubeconfig`: the test of the face, run by pytest on a cluster that a kubeconfig names."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """Programs from another folder, or missing programs; fake programs if they suffice."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@ Each client keeps the state of a reflector (names with versions, and the version
 way: versions only grow, ADDED is new to it, MODIFIED and DELETED are known. In the end every client's picture is the store's.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from random import Random

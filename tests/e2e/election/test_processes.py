@@ -3,8 +3,6 @@
 `ELECTION_ROUNDS=50 pytest tests/e2e/election` runs more rounds of each fault, `ELECTION_LONG=1` adds the fault that takes minutes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

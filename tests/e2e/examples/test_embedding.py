@@ -1,7 +1,5 @@
 """The embedding programs under examples/ run unchanged."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

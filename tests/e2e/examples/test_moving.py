@@ -1,7 +1,5 @@
 """The four programs of docs/guide/side-by-side.md do the same for their users, on a real control plane, and konverge takes over from each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """examples/shared_workspaces.py runs unchanged, as several processes, on an API server and a kcp in memory."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """The pages of docs/tutorial are followed in an empty folder, as a reader follows them."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

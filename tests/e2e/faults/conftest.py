@@ -1,7 +1,5 @@
 """Faults on a real control plane: one more plane, which tests here may break, and a lab on it."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import AsyncIterator, Iterator
 

@@ -1,7 +1,5 @@
 """The API server stops and restarts, or has compacted a watch's version: no change is lost, no object is created twice."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """No write at rest: the whole daemon, measured by the API server's own audit log."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from collections.abc import Callable

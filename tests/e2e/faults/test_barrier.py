@@ -1,7 +1,5 @@
 """Reconciles with a cache that is behind the controller's own writes; the tests hold the watches back to make sure of it."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -2,8 +2,6 @@
 no other controller is affected.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any

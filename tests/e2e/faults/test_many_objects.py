@@ -1,7 +1,5 @@
 """Five thousand objects, ten pages of a list: each is cached and reconciled once. `make bench ONLY=informers` has 20,000."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import Counter

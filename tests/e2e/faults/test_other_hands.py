@@ -1,7 +1,5 @@
 """Edits of objects by users and other programs: the controller reports or repairs them, and never loops."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

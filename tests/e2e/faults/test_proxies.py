@@ -1,7 +1,5 @@
 """The proxies of the test kit: their promises about writes, streams and silence."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

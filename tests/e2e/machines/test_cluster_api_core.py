@@ -3,8 +3,6 @@
 The servers are the double, as a process. The test plays the kubelets.
 """
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

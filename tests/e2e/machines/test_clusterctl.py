@@ -1,7 +1,5 @@
 """clusterctl itself reads the components of the provider from a repository in a folder, and a real API server accepts its output."""
 
-from __future__ import annotations
-
 import os
 from importlib.metadata import version
 from pathlib import Path

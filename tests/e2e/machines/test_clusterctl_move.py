@@ -1,7 +1,5 @@
 """`clusterctl move` between two real control planes with Cluster API and our provider: the servers do not notice it."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 

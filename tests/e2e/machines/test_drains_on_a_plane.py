@@ -4,8 +4,6 @@ a process, ended by kill -9 in the middle of each step: before and after the cor
 The test plays the kubelets: it writes the status of pods, and removes those that are being deleted.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager

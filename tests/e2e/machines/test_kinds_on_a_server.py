@@ -1,7 +1,5 @@
 """The kinds of Nstance on kube-apiserver: it installs their definitions, and decides by them as the in-memory server does."""
 
-from __future__ import annotations
-
 import pytest
 from crd_cases import Answer
 from machines_crd_cases import TABLE

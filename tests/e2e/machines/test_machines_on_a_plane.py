@@ -5,8 +5,6 @@ before and after it is stored, and at each call, before and after the server act
 every deleted NstanceMachine has none.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path

@@ -3,8 +3,6 @@
 The double shares grpclib and our reading of its code with the client; this server shares only the .proto files.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

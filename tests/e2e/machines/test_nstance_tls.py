@@ -1,7 +1,5 @@
 """The double of Nstance servers on the loopback: TLS 1.3 with Ed25519 certificates on both sides, checked by OpenSSL."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import AsyncIterator

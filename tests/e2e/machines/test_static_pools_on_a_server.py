@@ -1,7 +1,5 @@
 """The rules about static pools on kube-apiserver: they keep within its budget for CEL, and decide as on the in-memory server."""
 
-from __future__ import annotations
-
 import pytest
 from crd_cases import Answer
 from static_pools import CASES

@@ -1,7 +1,5 @@
 """The whole family on a real control plane and a real S3 server: real finalizers, garbage collection and protection of volume claims."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from random import Random

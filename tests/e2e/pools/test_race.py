@@ -1,7 +1,5 @@
 """P3 and P5 on a real control plane: processes race for the same instances; objects and audit log judge."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Buckets on independent S3 servers: moto's in this process, and versitygw as a program."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

@@ -1,7 +1,5 @@
 """The runtime on a real API server."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 import backup_operator as example

@@ -1,7 +1,5 @@
 """The program of the README and its life: a user's first operator on a real API server."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Conditions of foreign kinds on a real API server, with its OpenAPI document and its own controllers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Mistakes and their errors: one test for each row of the table that concerns the runtime."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """Behaviour that only a real API server shows: exact rights, kinds of other projects, owners without a namespace."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -5,8 +5,6 @@ Waits here are only limits against a hang: the rows' seconds are checked in virt
 `SHARDING_ROUNDS=20 pytest tests/e2e/sharding` runs 20 rounds, `SHARDING_LONG=1` adds the tests with the default times.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

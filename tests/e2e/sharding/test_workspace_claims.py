@@ -1,7 +1,5 @@
 """WorkspaceClaims that daemons share as processes on a real control plane: a daemon is killed at work, and nothing is lost."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack

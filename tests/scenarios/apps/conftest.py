@@ -1,7 +1,5 @@
 """The kit of the scenarios and the applications of a lab, as fixtures; the kit is in tests/support/flux_dry.py."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 

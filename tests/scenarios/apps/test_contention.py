@@ -1,7 +1,5 @@
 """Two instances compete for a Helm release, and the objects of the winner stay untouched; a reconciler without the rule is caught."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

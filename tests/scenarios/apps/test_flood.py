@@ -1,7 +1,5 @@
 """The longest input that the API server admits: every field of the status is written, and fits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

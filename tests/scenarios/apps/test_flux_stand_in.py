@@ -8,8 +8,6 @@ compared: texts, times, how writes of different objects interleave, digests, and
 Each scenario is a script of the actions from outside; the number of Flux's retries during the recording is part of the script.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

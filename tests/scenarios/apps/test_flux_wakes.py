@@ -1,7 +1,5 @@
 """Which changes wake which controller of the stand-in for Flux."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bad input and missing kinds: a condition names the remedy, no crash, no effect on the neighbours."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

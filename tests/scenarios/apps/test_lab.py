@@ -1,7 +1,5 @@
 """The life of an ApplicationInstance under the lab's faults: `make test` quickly, `make lab` with every plan."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The life of an ApplicationInstance with the stand-in for Flux, its sources and its values."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

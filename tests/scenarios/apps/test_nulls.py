@@ -1,7 +1,5 @@
 """A null in inline values reaches the HelmRelease, since a null deletes a default of the chart in Helm."""
 
-from __future__ import annotations
-
 from contextlib import AsyncExitStack
 from typing import Any
 

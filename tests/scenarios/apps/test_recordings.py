@@ -1,7 +1,5 @@
 """Each recording of Flux, replayed through the whole reconciler (tests/support/apps/player.py)."""
 
-from __future__ import annotations
-
 import pytest
 from apps.flux_ends import ENDS, HEALTHY, NEVER
 from apps.player import Player

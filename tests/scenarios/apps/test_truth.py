@@ -1,7 +1,5 @@
 """The conditions of an ApplicationInstance are true with another URL of the source, a stopped Flux, and users who suspend and edit."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager

@@ -1,7 +1,5 @@
 """ApplicationInstance and its users: edits by hand, suspension, foreign objects; no write at rest, one Event per transition."""
 
-from __future__ import annotations
-
 from apps.lab import EVENT, OCI_CHART, READY, SECRET_VALUES, Apps, says
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance

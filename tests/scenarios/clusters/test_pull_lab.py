@@ -1,7 +1,5 @@
 """Pull mode under the lab's faults: `make test` once, `make lab` with every plan, with a crash before and after each write."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Replicas here run on virtual time: hours of an election take milliseconds."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

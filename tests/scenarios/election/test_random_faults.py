@@ -3,8 +3,6 @@
 `ELECTION_SEEDS=5000 pytest tests/scenarios/election/test_random_faults.py` runs more of them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

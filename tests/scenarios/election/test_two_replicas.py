@@ -1,7 +1,5 @@
 """Two replicas of an operator: a leader and a standby, which never write at the same time."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

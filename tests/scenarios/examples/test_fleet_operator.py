@@ -1,7 +1,5 @@
 """The example of small caches under every plan."""
 
-from __future__ import annotations
-
 from test_fleet import (
     test_a_fleet_keeps_its_token_and_counts_nodes_without_their_images,
     test_each_isolated_namespace_has_a_policy,

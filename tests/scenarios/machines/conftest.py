@@ -1,7 +1,5 @@
 """The kit of the scenarios of machines; it is in tests/support/machines_lab.py."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Bad input is reported on the object concerned, nothing is lost, and the others work."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 from random import Random

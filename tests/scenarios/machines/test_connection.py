@@ -1,7 +1,5 @@
 """The control plane and the kubeconfig that the operator gives to Cluster API."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

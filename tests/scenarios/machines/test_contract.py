@@ -2,8 +2,6 @@
 conditions and reasons, as literal text and not by our own constants.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

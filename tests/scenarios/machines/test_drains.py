@@ -1,7 +1,5 @@
 """Drains against the double: budgets, restarts, unreachable shards, and the acknowledgement, which is always sent and never early."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

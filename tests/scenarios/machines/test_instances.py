@@ -1,7 +1,5 @@
 """NstanceMachines with the doubles of Nstance and of Cluster API: creation, crashes, failures, the end of an instance, deletion."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

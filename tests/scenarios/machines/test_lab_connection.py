@@ -1,7 +1,5 @@
 """The kubeconfig of Cluster API under the lab's faults: created, renewed, repaired; `make test` with some plans, `make lab` with all."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

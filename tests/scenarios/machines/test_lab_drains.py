@@ -3,8 +3,6 @@
 Its plans also change the leader, and kill it before and after each write, always in the middle of the drain.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The life of Machines, Nodes and shards under the lab's faults, with the double of Cluster API's core: `make lab` runs every plan."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

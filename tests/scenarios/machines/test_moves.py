@@ -1,7 +1,5 @@
 """`clusterctl move` on the source: it pauses the Cluster, removes the finalizers of each object, and deletes it."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Node of a drained instance is deleted after the instance's end, unless Cluster API or the cloud has deleted it before."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pods on demand with the doubles of Nstance and of Cluster API: their Machines, names, ends, and a stopped operator."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pools over shards: import, distribution, scaling, static groups, provider ids, duplicates, deletion, pause."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Forged objects beside the pools and Machines of an operator: other namespaces, annotations, owners, ids and settings of another object."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A server that names instances, groups and events of another shard reaches no Node, pool or Machine of that shard."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

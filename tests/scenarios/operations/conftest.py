@@ -1,7 +1,5 @@
 """The kit of the scenarios of Operations; it is in tests/support/apps/operations.py."""
 
-from __future__ import annotations
-
 import pytest
 from apps.operations import Operations
 

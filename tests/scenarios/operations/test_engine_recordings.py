@@ -4,8 +4,6 @@ The table of the translation (tests/support/apps/recorded_ways.py) has every sta
 with the real status written into the object of the Operation. Recordings of the Job controller are in test_job_recordings.py.
 """
 
-from __future__ import annotations
-
 from contextlib import AsyncExitStack
 
 import pytest

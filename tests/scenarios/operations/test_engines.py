@@ -1,7 +1,5 @@
 """Velero, Argo and VolSync through the whole reconciler, on their stand-ins."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Upgrades of a real ApplicationInstance over the stand-in for Flux: both reconcilers run, and never undo each other."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack

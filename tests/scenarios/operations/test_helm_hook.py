@@ -1,7 +1,5 @@
 """Jobs that a chart declares as hooks, read from the record that Helm keeps of the release."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@
 tests/recordings/job/README.md).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -4,8 +4,6 @@ After every write: no two objects of Operations that exclude each other run for 
 terminal phase never changes.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

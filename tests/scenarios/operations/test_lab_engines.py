@@ -4,8 +4,6 @@ After every write: no two objects of Operations that exclude each other run for 
 created two objects; a terminal phase never changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

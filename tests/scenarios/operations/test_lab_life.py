@@ -4,8 +4,6 @@ After every write: no two objects of Operations that exclude each other run for 
 terminal phase never changes; no Operation begins without an approval of its current parameters.
 """
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
 from typing import Any

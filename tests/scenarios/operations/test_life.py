@@ -1,7 +1,5 @@
 """Preconditions, cancelling, deadlines, loss and retention of one Operation."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections import Counter

@@ -1,7 +1,5 @@
 """A Job whose pods cannot run: its Operation waits for the missing object, or reports the cause within a minute."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

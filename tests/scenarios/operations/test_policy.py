@@ -1,7 +1,5 @@
 """Policies of a namespace and a target: allowed types of Operations, and maintenance windows."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 from typing import Any

@@ -4,8 +4,6 @@ An Operation whose object cannot exist gives up its hold on the target. If the o
 it.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack

@@ -1,7 +1,5 @@
 """Operations on a broken target: they repair it, and no Operation damages it further."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack

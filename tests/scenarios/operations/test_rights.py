@@ -1,7 +1,5 @@
 """Operations while the operator lacks a right: each Operation reports the missing right, and starts when it is granted; others continue."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

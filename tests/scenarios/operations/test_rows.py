@@ -1,7 +1,5 @@
 """The rows of docs/reference/operations.md#rows: the order of Operations on one target, and the results that no later event changes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter

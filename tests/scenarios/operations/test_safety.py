@@ -1,7 +1,5 @@
 """The invariant of the lab detects two running objects that exclude each other, with any engines."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Operations whose engine's controller is stopped while its object runs: Velero, Argo and VolSync."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack

@@ -1,7 +1,5 @@
 """A status, a label and an annotation of another writer lead to no object, no hold and no wake-up elsewhere."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

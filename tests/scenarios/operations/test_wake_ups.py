@@ -1,7 +1,5 @@
 """Which Operations the events of other objects wake: only the Operations that wait for that very object."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

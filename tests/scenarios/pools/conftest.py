@@ -1,7 +1,5 @@
 """The kit of the scenarios of pools; it is in tests/support/pools/lab.py."""
 
-from __future__ import annotations
-
 import pytest
 from pools.lab import Clouds, OneTenant
 

@@ -4,8 +4,6 @@
 as a crash after the previous write, if nothing was stored between them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 

@@ -1,7 +1,5 @@
 """CloudNativePG's recordings through the whole reconciler: each recorded status is written to the Cluster of an instance, in its order."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from typing import Any, Final

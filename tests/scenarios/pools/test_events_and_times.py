@@ -1,7 +1,5 @@
 """The texts of InstanceAssigned, its events, and the delays of requeued Nextclouds: upper bounds, since watches wake them earlier."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, Final
 

@@ -4,8 +4,6 @@ After every write, also of other programs: an instance has one tenant, the data 
 password changes.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The examples of docs/guide/pools.md in the order of the page, and the claims of docs/guide/pools-migration.md."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The life of a NextcloudInstance: what it materialises and in what order, its waits, and what its deletion removes and keeps."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

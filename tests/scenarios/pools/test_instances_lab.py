@@ -4,8 +4,6 @@ After each write: a bucket exists only if the status announced its creation, and
 volume, a Cluster, Secrets and namespaces of users.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

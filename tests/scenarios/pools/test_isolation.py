@@ -1,7 +1,5 @@
 """Which namespaces a pool serves, and which instances a Nextcloud may name: another namespace is another tenant."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, Final
 

@@ -3,8 +3,6 @@
 After every write, also of other programs, `OneTenant` holds.
 """
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Instances are only in the namespaces of the setting: elsewhere nothing is created or deleted, and the status names the setting."""
 
-from __future__ import annotations
-
 import asyncio
 
 from pools.lab import Clouds

@@ -1,7 +1,5 @@
 """Instances whose Nextcloud was deleted without a release: they are reclaimed after a grace time, and never assigned again."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Final
 

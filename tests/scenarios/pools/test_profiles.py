@@ -1,7 +1,5 @@
 """A pool with its template and its profile, and its instances if the profile is changed, replaced, or missing."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 After every write, also of other programs, `OneTenant` holds: no instance has two tenants, and none is assigned twice.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """A tenant that writes a Nextcloud reaches neither the rights of Flux nor Secrets and credentials of others."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

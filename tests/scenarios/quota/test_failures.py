@@ -1,7 +1,5 @@
 """An exception inside the claim controller is reported by the claim's status, in the form of the semantics in force."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

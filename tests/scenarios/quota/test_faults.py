@@ -1,7 +1,5 @@
 """Rows of docs/reference/capsule.md#rows about failed reads, refusals, foreign writes and a second server."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any

@@ -3,8 +3,6 @@
 After every write, also of other programs, nothing is held twice (`HeldByTheRule`).
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Literal
 

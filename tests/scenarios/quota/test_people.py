@@ -1,7 +1,5 @@
 """Rows of docs/reference/capsule.md#rows about invalid and foreign edits, and about two controllers that write one status."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

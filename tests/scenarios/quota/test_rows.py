@@ -1,7 +1,5 @@
 """Rows of docs/reference/capsule.md#rows on the API server in memory, with its quota admission and its resourcequota controller."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

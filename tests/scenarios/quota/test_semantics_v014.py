@@ -3,8 +3,6 @@
 After every write nothing is held twice, as in the other semantics; `pytest --lab=quick` plays the first two under every fault.
 """
 
-from __future__ import annotations
-
 import pytest
 from quota.lab import CPU, POD, HeldByTheRule, Quotas, without_uids
 

@@ -1,7 +1,5 @@
 """ResourceQuotas that lost the owner reference to their pool: found by label and name, adopted again, restored at once."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

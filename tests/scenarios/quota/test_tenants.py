@@ -1,7 +1,5 @@
 """A tenant that writes only ResourcePoolClaims in its own namespace: what it can forge there, and what its messages show."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Two daemons without election on one cluster: no pool is exceeded for any order of their requests and any age of their caches."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from random import Random

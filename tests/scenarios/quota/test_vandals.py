@@ -1,7 +1,5 @@
 """Records that another writer wiped or edited while pods use the amounts: no status field and no annotation releases used amounts."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

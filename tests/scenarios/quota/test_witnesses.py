@@ -1,7 +1,5 @@
 """Statuses that other writers wiped: allocations are recovered from the pool's status, the claim's own, and the ResourceQuota."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -4,8 +4,6 @@ A seed decides the order of requests, the names and the hashes. Each test runs w
 `SEEDS` more.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

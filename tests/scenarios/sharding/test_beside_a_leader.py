@@ -1,7 +1,5 @@
 """Controllers that are not shared run on an elected leader, beside shared controllers."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The mode `coordinator` apart from the rows that it shares with `hash`: labels, the caches that they split, and the replica that writes them."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Objects that replicas share are counted by their owners: the sum over the replicas counts each once, in each mode."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable

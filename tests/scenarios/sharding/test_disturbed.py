@@ -1,7 +1,5 @@
 """Wall clocks that jump, replicas with the same identity, and slow renewals: no disturbance leads to two owners."""
 
-from __future__ import annotations
-
 import asyncio
 from contextvars import copy_context
 from random import Random

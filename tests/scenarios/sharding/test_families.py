@@ -1,7 +1,5 @@
 """Families of the daemon whose objects replicas share: decisions that involve several objects stay right."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A writer of an object can forge its stamp: that object waits; no other object does, and nothing grows without end."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Writes that are late, rejected or without a response, while objects move: each could lead to two owners, or lose an update."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """In the mode `hash` a replica watches all objects, and caches only the metadata of other replicas' objects."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

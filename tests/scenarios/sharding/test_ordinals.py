@@ -1,7 +1,5 @@
 """The mode `ordinal`: shares by the ordinals of a StatefulSet, with their limits."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

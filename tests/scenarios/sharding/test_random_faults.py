@@ -1,7 +1,5 @@
 """S1 under faults that a seed chooses: deaths, restarts, pauses, slow requests, edits of Leases and stamps by hand."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine

@@ -1,7 +1,5 @@
 """Replicas that are killed and restarted, as by a kubelet: no object waits for longer than 35 s, for any restarts."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection
 from typing import Any

@@ -1,7 +1,5 @@
 """Replicas that share their objects, in virtual time; the rows of docs/guide/sharding.md have the same names."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace

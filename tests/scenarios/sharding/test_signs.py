@@ -1,7 +1,5 @@
 """Metrics, Events and log lines of replicas that share objects, for changes of a ring by people and other writers."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

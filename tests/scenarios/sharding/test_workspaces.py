@@ -1,7 +1,5 @@
 """WorkspaceClaims that replicas share: no call of a former owner reaches the provider after a call of the next owner."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from random import Random

@@ -3,8 +3,6 @@
 The attacks of a run share a stage, which is at rest again after each attack; `-k` chooses attacks by their names.
 """
 
-from __future__ import annotations
-
 import gc
 from typing import Final
 

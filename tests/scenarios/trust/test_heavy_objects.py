@@ -1,7 +1,5 @@
 """Heavy objects of a tenant hold the daemon's event loop for at most 100 ms of CPU at once: long texts, many values, many levels."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, Final
 

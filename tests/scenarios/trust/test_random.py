@@ -3,8 +3,6 @@
 More examples: `KONVERGE_TRUST_EXAMPLES=500 .venv/bin/pytest tests/scenarios/trust`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from contextlib import AbstractAsyncContextManager

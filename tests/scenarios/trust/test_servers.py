@@ -3,8 +3,6 @@
 The servers that a Nextcloud names are attacks of tests/support/trust/rows/pools.py.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

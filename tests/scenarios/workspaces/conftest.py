@@ -1,7 +1,5 @@
 """The kit of the scenarios of workspaces; it is in tests/support/workspaces_lab.py."""
 
-from __future__ import annotations
-
 import pytest
 from workspaces_lab import Workspaces
 

@@ -1,7 +1,5 @@
 """The provider of kcp on two API servers in memory: the root with its Workspaces, and one workspace; the test plays kcp."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

@@ -1,7 +1,5 @@
 """The life of claims under the lab's faults: `make test` once, `make lab` with every plan, with a crash before and after each write."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

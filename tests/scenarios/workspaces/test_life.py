@@ -1,7 +1,5 @@
 """A claim from its creation to its end: the workspace, the Secret and its renewal, and an unreachable provider."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 

@@ -3,8 +3,6 @@
 Every recorded object has an Operation and a target of its own, and all are played at once, in virtual time and at the recorded distances.
 """
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json

@@ -2,8 +2,6 @@
 their README).
 """
 
-from __future__ import annotations
-
 HEALTHY = {
     "Ready": "True/HelmReleaseReady",
     "Reconciling": "False/Stable",

@@ -1,7 +1,5 @@
 """A deployed release with Helm's record of it: hooks for the engine helmHookJob."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

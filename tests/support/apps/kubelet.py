@@ -1,7 +1,5 @@
 """Operations whose Jobs run on the real Job controller: the test writes the status of their pods, as a kubelet would."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Instances, releases and sources for tests of the apps family."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

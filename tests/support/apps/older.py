@@ -1,7 +1,5 @@
 """ApplicationInstances as users write them, conditions for them, and the CRD of an older release."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Invariants of Operations that hold after every write, in any order of events and under any fault."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any

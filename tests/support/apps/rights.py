@@ -1,7 +1,5 @@
 """Rights that are taken from the operator of Operations, and given back."""
 
-from __future__ import annotations
-
 from apps.engine_shop import EngineShop
 from apps.operations import shows
 

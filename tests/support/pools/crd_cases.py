@@ -1,7 +1,5 @@
 """Objects of the kinds of pools that the API server itself must accept or reject: one table for the in-memory server and for the real one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from crd_cases import Case, Table

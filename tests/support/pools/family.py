@@ -1,7 +1,5 @@
 """A lab that runs the whole family: pools, claims and instances, with simulated Flux, CloudNativePG and S3."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from random import Random

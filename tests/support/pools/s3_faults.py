@@ -1,7 +1,5 @@
 """A proxy before an S3 server that rejects requests, delays responses, or drops responses of executed requests."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """moto's S3 server in this process, reached over HTTP, and direct access to its memory for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Amounts as tests write them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

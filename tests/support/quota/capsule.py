@@ -7,8 +7,6 @@
 With scope Tenant each namespace may use what the others leave: `hard` is the item's hard minus the others' use.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 `World` returns the bare response, so that the tests compare both servers word by word.
 """
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """State machines of hypothesis: a pool and three namespaces under random changes (`tests/property/test_quota_allocator.py`)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

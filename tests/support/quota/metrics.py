@@ -1,7 +1,5 @@
 """The metrics that queries about the quota family may name: the family's own from `words.py`, with labels and the values of some labels."""
 
-from __future__ import annotations
-
 from promql import Declared
 
 from konverge.reconcilers.quota.words import METRICS, MetricLabel, QuotaCondition, QuotaReason

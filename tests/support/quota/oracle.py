@@ -1,7 +1,5 @@
 """The oracle of quota's ledgers: what a running manager keeps, compared with a computation from scratch. Scenarios call it at each wait."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, cast
 

@@ -4,8 +4,6 @@ Guarantees: pure. The objects hand a tenant's fields to programs with larger rig
 Argo and VolSync.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 

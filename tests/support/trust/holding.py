@@ -4,8 +4,6 @@ CPU time of the thread, and not real time: other processes on the machine do not
 count either: the tasks of the daemon inherit `OF_DAEMON` from the context that started it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Generator

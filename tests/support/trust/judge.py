@@ -4,8 +4,6 @@ Guarantees: each finding is a sentence that names an object. The effects that th
 declared in `Judge._allowed`, and in no other place.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

@@ -5,8 +5,6 @@ The families run with Flux, CloudNativePG, Velero, VolSync, Argo, the Job contro
 Guarantees: the daemon has exactly the rights that `konverge rbac` prints, so a confused deputy shows as a write by the daemon.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -3,8 +3,6 @@
 Guarantees: the role is read from the files of the chart, so a kind that the chart gives to tenants is part of every attack.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final

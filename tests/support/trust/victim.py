@@ -1,7 +1,5 @@
 """The objects of administrators and of the victim before an attack: of every family, at rest, with data behind them."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The kit of the family's tests, as fixtures; it is in tests/support/apps/."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """A seventh engine is a file and a row: all else follows from them, the CustomResourceDefinition by `make generate`."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The webhook rejects what the schema cannot check, before it is stored and with the text of the condition, and rejects nothing else."""
 
-from __future__ import annotations
-
 from contextlib import AsyncExitStack
 from typing import Any
 

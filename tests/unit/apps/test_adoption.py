@@ -1,7 +1,5 @@
 """Which HelmReleases an instance may adopt."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -5,8 +5,6 @@ tests/scenarios/apps and, on a real one, in tests/e2e/test_apps*.py: Flux's own 
 uninstall, missing CRDs.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """docs/guide/apps.md is accurate: its examples are accepted, and it names exactly the existing fields, reasons and settings."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The webhook of Operations rejects early what the reconciler would reject, and admits everything that may work one day."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

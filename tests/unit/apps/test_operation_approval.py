@@ -1,7 +1,5 @@
 """Malformed approvals: each is rejected with the remedy, and none raises."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

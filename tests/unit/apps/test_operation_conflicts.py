@@ -1,7 +1,5 @@
 """The matrix of docs/reference/operations.md#order, pair by pair."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 from pathlib import Path

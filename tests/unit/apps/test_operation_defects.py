@@ -1,7 +1,5 @@
 """The tables of the original's defects in docs/reference name tests that exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """When an Operation is given up: at its deadline, if its object may have been removed, or after a minute without a right."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

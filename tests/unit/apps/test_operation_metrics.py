@@ -1,7 +1,5 @@
 """The metrics of Operations: their number of series does not depend on the objects that tenants create."""
 
-from __future__ import annotations
-
 from typing import Any, get_args
 
 import pytest

@@ -1,7 +1,5 @@
 """Maintenance windows: when they are open, when the next window opens, and the errors of invalid texts."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

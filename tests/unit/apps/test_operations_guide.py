@@ -1,7 +1,5 @@
 """docs/guide/operations.md is accurate: its examples run, and it names the existing fields and settings."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import AsyncExitStack

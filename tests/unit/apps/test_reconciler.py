@@ -1,7 +1,5 @@
 """One reconcile and one finalize: the calls on the context, their order, and the conditions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -3,8 +3,6 @@
 The whole reconciler is tested by the same table (tests/scenarios/apps). Events are transitions, counted exactly: none per attempt of Flux.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """No text of another program carries a secret into a status or an Event, and the cause is still reported."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The children: their fields, and the fields that they never have."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From verdicts to conditions: which conditions are kept or removed, and the effect of missing values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

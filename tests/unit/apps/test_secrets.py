@@ -1,7 +1,5 @@
 """Secrets among inline values, recognised by key and by form."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Settings: durations in the usual notation, ranges that are checked at the start."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

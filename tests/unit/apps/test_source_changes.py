@@ -1,7 +1,5 @@
 """Another URL of the source, with the same version: the running content is from the new URL only after Flux has fetched from it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The table of docs/reference/apps.md#translation, row by row, with hand-written releases."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any

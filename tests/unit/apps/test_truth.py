@@ -1,7 +1,5 @@
 """Silence, suspension, held fields, and conditions that exclude each other: translation beyond its table."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

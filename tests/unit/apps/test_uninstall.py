@@ -1,7 +1,5 @@
 """The ordered uninstall, step by step."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Validation: each rule by itself, and that no message repeats a secret."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

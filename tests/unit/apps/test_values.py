@@ -1,7 +1,5 @@
 """When Flux gets a request to read values again, and when not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

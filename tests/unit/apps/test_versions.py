@@ -1,7 +1,5 @@
 """SemVer as charts use it."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """The runner of the benchmarks, which judges rows."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """The load of the open loops: it is independent of response times, and ends if the server cannot take it at all."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

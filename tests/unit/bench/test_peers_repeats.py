@@ -1,7 +1,5 @@
 """Disturbed runs are repeated, and measurements are on disk before the next run begins."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

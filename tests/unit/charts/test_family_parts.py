@@ -1,7 +1,5 @@
 """The part of a family in the daemon's chart: its places, files, values and schema."""
 
-from __future__ import annotations
-
 import json
 
 import yaml

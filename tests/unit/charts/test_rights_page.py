@@ -1,7 +1,5 @@
 """docs/reference/rights.md has a row for each right that the chart may give the daemon, and no other row."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The rules of the ClusterRoles for users, pinned by kind and verb: a new kind is closed to tenants until its declaration names them."""
 
-from __future__ import annotations
-
 from itertools import chain
 from typing import Any
 

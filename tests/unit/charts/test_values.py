@@ -1,7 +1,5 @@
 """values.yaml with its comments: the table of a README, and other defaults."""
 
-from __future__ import annotations
-
 import pytest
 
 from konverge.charts.values import Value, table, values_of, with_value, without

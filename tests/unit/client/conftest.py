@@ -1,7 +1,5 @@
 """A scripted server behind the client's seam: responses, failures and hangs in the order of a test's script."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator

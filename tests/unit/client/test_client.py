@@ -1,7 +1,5 @@
 """The verbs over a scripted server: their requests, and their results for its responses."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

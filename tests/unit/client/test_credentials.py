@@ -1,7 +1,5 @@
 """The mounted ServiceAccount and other files that change while the client uses them."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path

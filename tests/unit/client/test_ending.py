@@ -1,7 +1,5 @@
 """The response to a write that removed an object's last finalizer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

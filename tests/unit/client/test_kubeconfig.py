@@ -1,7 +1,5 @@
 """Choosing a context, TLS data, impersonation, ends of credentials: the pure parts, and loading without a plugin."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

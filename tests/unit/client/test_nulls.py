@@ -1,7 +1,5 @@
 """Which nulls of an intent are values, by a published schema."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

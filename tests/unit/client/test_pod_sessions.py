@@ -1,7 +1,5 @@
 """Commands in containers and connections to ports: the client against the API server in memory."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from konverge.client.proxy import checked_proxy, proxy_from_environment

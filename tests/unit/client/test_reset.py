@@ -1,7 +1,5 @@
 """Connections that end with a TCP reset, on real sockets: a request may have been executed if the server read its first byte."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

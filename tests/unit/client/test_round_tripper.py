@@ -1,7 +1,5 @@
 """Which calls may use the bare connection, and the bytes that are written to it."""
 
-from __future__ import annotations
-
 import asyncio
 
 import aiohttp

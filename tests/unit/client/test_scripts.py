@@ -1,7 +1,5 @@
 """The verbs for scripts: pages, follow, wait_until, logs and delete_collection, on the API server in memory."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import aclosing
 from typing import Any

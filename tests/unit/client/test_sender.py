@@ -1,7 +1,5 @@
 """Slots, deadlines, retries and unknown outcomes, on virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The TLS context of a client: certificates that do not work raise an error with the reason."""
 
-from __future__ import annotations
-
 import ssl
 import tempfile
 from pathlib import Path

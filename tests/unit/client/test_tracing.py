@@ -1,7 +1,5 @@
 """The spans of requests: names, attributes, resends and errors, and the header on the wire."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from random import Random

@@ -1,7 +1,5 @@
 """Which agent a Cluster gets, and which of its requests are used up: a table over pure decisions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

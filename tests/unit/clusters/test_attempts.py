@@ -1,7 +1,5 @@
 """When a job that the API server rejected is retried."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from random import Random
 

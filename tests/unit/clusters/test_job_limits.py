@@ -1,7 +1,5 @@
 """The limits of jobs: namespaces, labels and annotations that the operator obeys, approvals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any

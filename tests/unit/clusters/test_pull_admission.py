@@ -1,7 +1,5 @@
 """The webhook of Clusters rejects an endpoint that the agent would not use, with the text of the condition."""
 
-from __future__ import annotations
-
 import pytest
 from pull_kit import TOKEN
 from pull_lab import Plane, is_

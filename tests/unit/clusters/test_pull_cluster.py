@@ -1,7 +1,5 @@
 """The Cluster and its agent in a manager: registration, rotation, heartbeat, conditions, deletion."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

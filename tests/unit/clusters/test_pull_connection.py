@@ -1,7 +1,5 @@
 """The error rules of the protocol, registration and rotation, offline and online again, and what is never read or written."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 from typing import Any

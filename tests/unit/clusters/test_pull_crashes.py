@@ -1,7 +1,5 @@
 """Row X8: the agent dies before and after every write and every request, and nothing is lost and nothing done twice."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from typing import Any

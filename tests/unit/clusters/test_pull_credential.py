@@ -1,7 +1,5 @@
 """The credential of pull mode belongs to the control plane that issued it."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """docs/reference/pull-protocol.json matches the models, and every exchange between agent and server matches the document."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Events: which transitions they report, how many wait, and which are sent again; row X9."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from typing import Any

@@ -1,7 +1,5 @@
 """docs/guide/pull-mode.md is accurate: its example runs, and it names the existing words, metrics and settings."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The agent over real HTTP against the aiohttp application: TLS, proxies, limits; and that no credential is written anywhere."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import logging

@@ -1,7 +1,5 @@
 """Jobs through the whole agent: their effects, outcomes, refusals and repetitions; rows X10 and 8 of the requirements."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

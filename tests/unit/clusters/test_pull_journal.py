@@ -1,7 +1,5 @@
 """The bounds of the journal of jobs, in age, number and bytes, and its stored form."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

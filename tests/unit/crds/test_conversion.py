@@ -1,7 +1,5 @@
 """Objects in the other versions of their kind: values, metadata, defaults, unknown fields, and refusals."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

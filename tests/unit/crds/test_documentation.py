@@ -1,7 +1,5 @@
 """The examples in the docstrings and in the guide run."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import pkgutil

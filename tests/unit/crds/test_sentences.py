@@ -1,7 +1,5 @@
 """No sentence of pydantic or of errno reaches a user: each violation of each model of each family has a message of our own."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

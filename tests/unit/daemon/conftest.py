@@ -1,7 +1,5 @@
 """Fixtures for tests of commands that import a user's module."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """`konverge apiserver run` before it serves: the definitions that it finds, and the mistakes that it rejects."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`konverge chart`: which files it writes, and which it does not touch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`konverge crds`, `webhooks`, `rbac` and `chart` for an operator whose kind has two versions."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

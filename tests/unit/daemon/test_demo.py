@@ -1,7 +1,5 @@
 """The table and samples of the demo, without running it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, get_args
 

@@ -1,7 +1,5 @@
 """An operator as a process: choice of controllers, signals, probes."""
 
-from __future__ import annotations
-
 import asyncio
 import resource
 import signal

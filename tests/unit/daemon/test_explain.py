@@ -1,7 +1,5 @@
 """The text of `konverge explain`."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

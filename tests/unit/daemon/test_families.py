@@ -1,7 +1,5 @@
 """Families of other distributions: discovery, settings, installation, and the errors of a broken distribution."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

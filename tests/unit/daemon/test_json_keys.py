@@ -1,7 +1,5 @@
 """Every key of the JSON that the daemon and its commands print is camelCase, as in Kubernetes: walked over real output."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """The format of log lines, and the secrets that they must not contain."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

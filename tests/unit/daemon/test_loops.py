@@ -1,7 +1,5 @@
 """Which event loop a process runs on."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """`konverge models`: modules from a cluster and from files, written again by their own first lines, and compared with the API."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The dashboards and alerts of quota have tests of their own for the words of that family and the values of its panels.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -5,8 +5,6 @@ A manager runs on the server in memory, in virtual time; its registry is scraped
 scrapes. The expected values follow from the scenario: rates cover the last five minutes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

@@ -1,7 +1,5 @@
 """`konverge plan` as a command: selections, forms of the output, exit codes. tests/e2e/test_plan.py runs the program."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

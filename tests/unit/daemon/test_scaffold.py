@@ -1,7 +1,5 @@
 """The names, the templates and the registry of `konverge init` and `konverge add`, and both commands without the programs of a project."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

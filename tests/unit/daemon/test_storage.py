@@ -1,7 +1,5 @@
 """`konverge crds --migrate-storage`: every object is stored in the new version, whatever else happens, and only then the status is trimmed."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any

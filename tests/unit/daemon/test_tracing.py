@@ -1,7 +1,5 @@
 """The resource of the spans of a process."""
 
-from __future__ import annotations
-
 import pytest
 
 from konverge.daemon.tracing import resource_of

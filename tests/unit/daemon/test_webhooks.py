@@ -1,7 +1,5 @@
 """`konverge webhooks`: its output, and its error without webhooks."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The cost of kinds that the API server does not serve: requests and news."""
 
-from __future__ import annotations
-
 import asyncio
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """Decoding of events and items: managedFields, owned fields, dropped objects, transforms."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

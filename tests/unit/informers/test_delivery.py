@@ -1,7 +1,5 @@
 """Delivery to one handler: merging, order, replaced objects, initial objects, raising handlers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace

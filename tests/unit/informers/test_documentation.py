@@ -1,7 +1,5 @@
 """The examples in the docstrings run, and every public name has a docstring."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 

@@ -1,7 +1,5 @@
 """An informer against a scripted API, on virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Every transition of list and watch as a row: state, input, outputs, and fields of the next state."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import msgspec

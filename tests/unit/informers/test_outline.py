@@ -1,7 +1,5 @@
 """One object takes a bounded amount of memory, and of time in one step of the event loop, whatever its writer puts into it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Metrics, problems, logs and statistics of informers."""
 
-from __future__ import annotations
-
 import asyncio
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """Store and indexes: one writer, many readers, full states swapped in."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 

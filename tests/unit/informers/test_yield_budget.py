@@ -1,7 +1,5 @@
 """Informers yield to the event loop while they decode, compare and deliver many objects."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable
 from typing import Any

@@ -1,7 +1,5 @@
 """Which pods a drain waits for, and for how long."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

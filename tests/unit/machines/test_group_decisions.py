@@ -1,7 +1,5 @@
 """The settings sent for a group, and its status: the decisions as tables."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """The operator's key and certificate: each step of an enrolment, a crash at each of its writes and calls, renewal, and expiry."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """The place of an instance, its id, and the meaning of its state: the decisions as tables, and their properties."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Which instance belongs to an NstanceMachine: the decision as a table, and that no instance has two owners."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -3,8 +3,6 @@
 The same table runs on kube-apiserver in tests/e2e/machines/test_kinds_on_a_server.py.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """When Cluster API's Secret for the access to the Nodes is rewritten, whatever another writer left in it."""
 
-from __future__ import annotations
-
 import base64
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """The safety predicates of the lab of machines can fail: each is tried on a forbidden state, and on a similar allowed state."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

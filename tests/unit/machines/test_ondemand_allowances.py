@@ -1,7 +1,5 @@
 """Which pods may request an instance: the decision as a table, and the limit of a namespace."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 

@@ -1,7 +1,5 @@
 """Pods on demand: the demand of a Pod, the names and labels of its objects, and the next step as a table."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The writes of a pool: the owner of a group, sizes, status, provider ids that stay, and the creation of a MachinePool."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """The changes of pools that the webhook denies: changes of a static group that its servers would reject."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

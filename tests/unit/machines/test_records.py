@@ -1,7 +1,5 @@
 """The shard of an instance: the decision about an id that a server names, as tables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The document of shards: its valid and invalid forms, the errors, and the changes by a new document."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Connections to shards, against the double in memory: deadlines, reconnects, hot reload, and that no shard delays another."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from itertools import pairwise

@@ -3,8 +3,6 @@
 The same table runs on kube-apiserver in tests/e2e/machines/test_static_pools_on_a_server.py.
 """
 
-from __future__ import annotations
-
 import pytest
 from crd_cases import Answer
 from static_pools import CASES, SPEC, TABLE

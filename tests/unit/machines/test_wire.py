@@ -1,7 +1,5 @@
 """The messages and services of an Nstance server: numbers, types and bytes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The plan of the daemon with all families."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hosted import NAMES, daemon_settings

@@ -1,7 +1,5 @@
 """`Controller.calls`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

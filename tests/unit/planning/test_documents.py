@@ -1,7 +1,5 @@
 """Merges and differences of JSON documents."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

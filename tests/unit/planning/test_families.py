@@ -1,7 +1,5 @@
 """Which controllers of our own families a plan tries."""
 
-from __future__ import annotations
-
 from hosted import NAMES, daemon_settings
 
 from konverge.daemon.programs import fill

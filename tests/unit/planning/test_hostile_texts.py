@@ -1,7 +1,5 @@
 """Texts of tenants in a plan for people: no text moves the cursor, forges a line or hides another."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The plan of an operator over the in-memory server, which stores nothing."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

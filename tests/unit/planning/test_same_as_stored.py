@@ -1,7 +1,5 @@
 """Sequences of writes leave, in the plan, what they would leave on the server."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any

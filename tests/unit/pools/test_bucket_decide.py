@@ -1,7 +1,5 @@
 """Whose bucket it is and whether it is ready: the pure decisions of both providers."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import pytest

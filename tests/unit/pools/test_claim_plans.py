@@ -1,7 +1,5 @@
 """The decisions about a Nextcloud and about the claim of an instance as plans: choice, status, orphans."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any, Final
 

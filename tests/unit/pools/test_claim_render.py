@@ -1,7 +1,5 @@
 """The intent of a Nextcloud for its instance: which annotations of another writer it ignores, and which values it can restore."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

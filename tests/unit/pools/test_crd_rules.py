@@ -3,8 +3,6 @@
 The same table runs on kube-apiserver in tests/e2e/test_pools_crds.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

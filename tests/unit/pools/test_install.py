@@ -1,7 +1,5 @@
 """The family in a manager: its connections end with it, and a missing S3 client is named."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from importlib.machinery import ModuleSpec

@@ -1,7 +1,5 @@
 """The decisions about an instance as data: the steps that create it, the end of its parts, and its status."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The pure parts of an instance: versions, Secrets, values, the account of S3, phases, and what may be deleted."""
 
-from __future__ import annotations
-
 import base64
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which claim takes which instance: the pure decision of claims, and the fields that the instance gets."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

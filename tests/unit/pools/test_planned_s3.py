@@ -1,7 +1,5 @@
 """S3 in a plan: each effect is shown to later reads, and reaches no server."""
 
-from __future__ import annotations
-
 from pools.memory_s3 import MemoryS3
 
 from konverge.reconcilers.pools.buckets.api import ObjectVersion, S3Access, Upload

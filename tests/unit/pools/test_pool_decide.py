@@ -1,7 +1,5 @@
 """Which instances of a pool are deleted, and how many are created: the pure decision."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 

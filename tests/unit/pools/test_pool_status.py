@@ -1,7 +1,5 @@
 """The status of a pool as a plan: conditions, Events, and when the pool is reconciled again."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final

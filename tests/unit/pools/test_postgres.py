@@ -1,7 +1,5 @@
 """CloudNativePG's recordings through the translation, line by line, and the states that were not recorded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The members of a pool by its record, and the namespaces that it serves: the pure decisions."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any, Final
 

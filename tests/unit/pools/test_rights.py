@@ -1,7 +1,5 @@
 """The rights on Secrets, volume claims, namespaces and other parts of an instance are granted by namespace."""
 
-from __future__ import annotations
-
 import pytest
 
 from konverge.reconcilers.pools import PoolSettings, install

@@ -1,7 +1,5 @@
 """Buckets over S3: created once, owned by one instance, emptied in pages, and every failure with its reason. The server is in memory."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from random import Random

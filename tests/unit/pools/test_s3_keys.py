@@ -1,7 +1,5 @@
 """A bucket is emptied for any keys, including keys with characters that XML cannot carry."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from random import Random
 

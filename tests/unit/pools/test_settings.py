@@ -1,7 +1,5 @@
 """The settings of the family as `konverge` reads them: each mistake is an error that names the setting and its value."""
 
-from __future__ import annotations
-
 import pytest
 
 from konverge.daemon.config import load

@@ -1,7 +1,5 @@
 """The fields that a tenant may set, the Secrets that it may name, and the servers that get credentials: decisions, row by row."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The webhook that assigns a pool to a claim: its response to one write, and the claims that it leaves unchanged."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any

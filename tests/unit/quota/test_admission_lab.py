@@ -1,7 +1,5 @@
 """The webhook beside the controllers: claims are created and edited with it, without it, and after it failed."""
 
-from __future__ import annotations
-
 import pytest
 from quota.lab import CPU, Quotas
 

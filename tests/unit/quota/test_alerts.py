@@ -1,7 +1,5 @@
 """The alert rules in deploy/alerts/quota.yaml: every word in them is declared; with promtool, their results for given series."""
 
-from __future__ import annotations
-
 import doctest
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The allocator by itself: its rows of docs/reference/capsule.md#rows, and the rules of docs/reference/capsule.md#allocation."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

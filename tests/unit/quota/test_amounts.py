@@ -1,7 +1,5 @@
 """The text of an amount means the same amount to the API server."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -2,8 +2,6 @@
 docs/reference/capsule.md#one-writer.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random

@@ -1,7 +1,5 @@
 """The check distinguishes a running Capsule from a stopped one, and from konverge's own webhook."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -3,8 +3,6 @@
 The same table runs on kube-apiserver in tests/e2e/test_quota_crds.py.
 """
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,7 +1,5 @@
 """The Grafana dashboard in deploy/dashboards/quota.json: every word in it is declared; with promtool, the values of its panels."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

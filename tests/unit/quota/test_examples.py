@@ -1,7 +1,5 @@
 """The YAML examples of Capsule's page, in `capsule_examples/`; the examples of its migration are in `examples/quota_migration/`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

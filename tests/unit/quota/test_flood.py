@@ -1,7 +1,5 @@
 """The longest admitted input, and input stored before the rules existed, still gives statuses that the API accepts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

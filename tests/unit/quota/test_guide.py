@@ -1,7 +1,5 @@
 """docs/guide/quota.md is accurate: its examples are accepted, and its table names exactly the existing fields, conditions and metrics."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The pools, claims and notes of a migration, as a pure function of a tenant."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any

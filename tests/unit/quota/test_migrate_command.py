@@ -1,7 +1,5 @@
 """`konverge quota migrate` on the tenant of Capsule's page, with a double of Capsule."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from fractions import Fraction
 from random import Random

@@ -1,7 +1,5 @@
 """A list of claims that is not ours, in the status of a pool: of an older schema, or written by hand past the rules."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

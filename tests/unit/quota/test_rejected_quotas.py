@@ -1,7 +1,5 @@
 """Rejected ResourceQuotas are remembered until their cause may have ended."""
 
-from __future__ import annotations
-
 import pytest
 
 from konverge.reconcilers.quota.pools.rejected_quotas import RejectedQuota, RejectedQuotas

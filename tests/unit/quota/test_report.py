@@ -1,7 +1,5 @@
 """Rendered output: statuses, conditions, events, metrics, the tenants' role. Pure functions, no server."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

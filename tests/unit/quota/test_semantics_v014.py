@@ -1,7 +1,5 @@
 """The semantics of v0.14 (`quota.semantics: v0.14`), a test for each visible behaviour of the newer Capsule. Pure, no server."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any

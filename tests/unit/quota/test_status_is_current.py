@@ -1,7 +1,5 @@
 """When the stored status of a claim already shows a decision, so no write is needed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """The steps of the two reconcilers as data: what a claim waits for, what a finalizer deletes, and when a pool pauses for a rival."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

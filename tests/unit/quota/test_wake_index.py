@@ -1,7 +1,5 @@
 """The changes that trigger a reconcile and the changes that do not: predicates and the wake index, without a server."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """The family's vocabulary: messages, labels, and metrics."""
 
-from __future__ import annotations
-
 import doctest
 
 import pytest

@@ -1,7 +1,5 @@
 """Placeholders of secret values: their places, and their equality."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

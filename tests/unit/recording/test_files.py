@@ -1,7 +1,5 @@
 """The files of a recording: bounded, complete by themselves, readable after a crash."""
 
-from __future__ import annotations
-
 import os
 import socket
 from functools import partial

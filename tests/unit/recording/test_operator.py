@@ -1,7 +1,5 @@
 """A recorded operator as a process, and as it is declared."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path

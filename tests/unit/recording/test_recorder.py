@@ -1,7 +1,5 @@
 """The content of a recorded reconcile, on the in-memory server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import stat

@@ -1,7 +1,5 @@
 """The transport of a recording passes everything on, and keeps the checks of a fence."""
 
-from __future__ import annotations
-
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 

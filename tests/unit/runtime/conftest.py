@@ -1,7 +1,5 @@
 """The log of a test, and the metrics of its parts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A set of children: it is applied in its order, reports whether anything was sent, and deletes what it does not name any more."""
 
-from __future__ import annotations
-
 import pytest
 from widgets import CONFIG_MAP, SECRET, By, Widget, part, widget
 

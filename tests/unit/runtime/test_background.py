@@ -1,7 +1,5 @@
 """Work of a manager outside of controllers: when it runs, ends and restarts."""
 
-from __future__ import annotations
-
 import asyncio
 from random import Random
 

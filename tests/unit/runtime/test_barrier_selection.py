@@ -1,7 +1,5 @@
 """The barrier and a cache of objects with a label: a write to an object that the cache never shows delays no reconcile."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """The creation of a child: a single request if the child does not exist, and never over an object of another owner."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from controller_harness import ControllerHarness

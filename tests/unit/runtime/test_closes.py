@@ -1,7 +1,5 @@
 """The functions that a manager calls at its end, and background work that is removed before the start."""
 
-from __future__ import annotations
-
 import asyncio
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """A reconciler that runs a command in a pod, with the rights that it declares."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """How many objects of a controller are in each group: `konverge_status_conditions`, and gauges of a controller's own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Every admitted object has a status that names its problem, whatever a reconciler raises and whatever is stored."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

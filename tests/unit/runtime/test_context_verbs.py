@@ -1,7 +1,5 @@
 """Requests of a reconciler beyond its children and its status: patches and applies of subresources, dry runs, and the client itself."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from konverge.errors import Forbidden, RetryAfter
 from konverge.keys import Key
 from konverge.kinds import kind

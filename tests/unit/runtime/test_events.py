@@ -1,7 +1,5 @@
 """The recorder's task: the requests to the client, their times, and the handling of errors."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from random import Random

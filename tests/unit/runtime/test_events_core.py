@@ -1,7 +1,5 @@
 """The rules for sending, counting or dropping an Event, without a loop."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

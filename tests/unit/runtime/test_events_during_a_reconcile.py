@@ -1,7 +1,5 @@
 """Changes of an object while it is being reconciled, and a failure of the runtime itself: each leads to one more reconcile."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The fence of a controller's writes to other servers."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

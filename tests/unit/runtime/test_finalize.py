@@ -1,7 +1,5 @@
 """The finalizer is removed only after `finalize` returned Done: after any other end the object stays and finalize is called again."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Conditions of foreign kinds: each kind has its own fields, and some keep their conditions as one value."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -4,8 +4,6 @@ The rules are CPython's own: a collection untracks tuples that contain nothing t
 as it contains nothing tracked.
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """A deleted object that the cache still shows: the garbage collector deletes each child of it, and no child is recreated."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """Guarded writes: a patch or delete with `expect` changes the version of the object that was read, or nothing."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The examples of the guides pass as the guides show them."""
 
-from __future__ import annotations
-
 from test_dump_database import test_a_database_that_is_up_is_dumped
 from test_fleet import test_a_read_of_the_images_of_a_node_is_refused
 from test_howto import (

@@ -1,7 +1,5 @@
 """The parts of a program beside its controllers: held values, hooks, work on each replica, checks, and caches outside of reconcilers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext

@@ -1,7 +1,5 @@
 """Listeners with callers that send little, slowly, or nothing: over real sockets on loopback, with deadlines of a twentieth of a second."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

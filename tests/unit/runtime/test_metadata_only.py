@@ -1,7 +1,5 @@
 """Controllers that cache only metadata of their primary kind or of their children."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The users who may read metrics over TLS: the decisions on the in-memory API server in virtual time, and the server over real sockets."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import ssl

@@ -1,7 +1,5 @@
 """The status after a reconcile that raised: an error of the program drops its changes, a deliberate error keeps them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A kind that is watched only in some namespaces."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

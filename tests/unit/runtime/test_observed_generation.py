@@ -1,7 +1,5 @@
 """A status that differs from the stored status only in observedGeneration is written: it shows which spec was handled."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One controller owns and watches the same kind, or watches it several times."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The filter of own applies of children, `.owns(KIND, own_writes=False)`: only the events of own applies do not enqueue the owner."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

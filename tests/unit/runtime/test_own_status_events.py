@@ -1,7 +1,5 @@
 """The filter of our own status writes, in a running manager: only the events of own status writes do not enqueue the object."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, Final
 

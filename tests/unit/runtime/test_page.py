@@ -1,7 +1,5 @@
 """The page of `/debug/ui`: hostile texts, its data from a manager at work, its responses."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

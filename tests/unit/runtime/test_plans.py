@@ -1,7 +1,5 @@
 """Plans: `ctx.execute` carries out each field of a plan, in the order of the fields."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Functions of an operator in place of the numbers of its queue: delays of retries, limiters, priorities."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Callable

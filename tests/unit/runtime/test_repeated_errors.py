@@ -1,7 +1,5 @@
 """An error that repeats reaches the status with the object that it concerns, and leaves the status when it ends."""
 
-from __future__ import annotations
-
 import asyncio
 from copy import copy
 from dataclasses import replace

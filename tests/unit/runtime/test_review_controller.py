@@ -1,7 +1,5 @@
 """One controller, its events and its own writes: no request is lost, none is invented, and no state outlives its reconcile."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Iterable

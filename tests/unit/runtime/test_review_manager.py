@@ -1,7 +1,5 @@
 """Controllers are added and removed, and a manager's start and end are cancelled at any moment: no task is left, and reports are true."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Pure decisions of the runtime: ties, claims, the barrier outside of a selection, events of foreign writes."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

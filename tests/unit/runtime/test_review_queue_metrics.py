@@ -1,7 +1,5 @@
 """The metrics of a work queue when two controllers of one name share their metrics and when another thread scrapes."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Responses of health and readiness, without a server."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Two controllers that alternate at the status of one kind, a gate before a start, and owned kinds that wake only by what matters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Children with a foreign change or a write of unknown outcome, while the cache is stale: no reconcile is lost or runs too early."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

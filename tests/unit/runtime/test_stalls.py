@@ -4,8 +4,6 @@ A test waits until the watch has seen the stall or the loop has responded to the
 only while `block_until` blocks it: on a busy machine any other line may last longer than the threshold.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import threading

@@ -1,7 +1,5 @@
 """A child that an equal comparison found unchanged is not compared again, and every change of a side of the comparison is found."""
 
-from __future__ import annotations
-
 from typing import Any
 from unittest import mock
 

@@ -1,7 +1,5 @@
 """A status belongs to the reconciled object, and is never written to a successor of the same name."""
 
-from __future__ import annotations
-
 from widgets import By, Widget, widget
 
 import konverge as kv

@@ -1,7 +1,5 @@
 """A status of a version that the cache has left behind is not sent: the server would refuse it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """The spans of reconciles: their tree, their times, their ends, and the links between writes and reconciles."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import subprocess

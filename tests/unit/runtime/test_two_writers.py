@@ -1,7 +1,5 @@
 """Two writers of one object that undo each other: any running manager reports both writers, the object and the fields."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Awaitable, Callable

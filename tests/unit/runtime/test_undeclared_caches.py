@@ -1,7 +1,5 @@
 """A read of a cache that the controller does not declare raises at the call, and the error names the verb to add."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

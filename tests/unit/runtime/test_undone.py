@@ -1,7 +1,5 @@
 """The decision that names the writer who undid an apply."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A controller that also runs without the right to watch an optional kind."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable
 

@@ -1,7 +1,5 @@
 """The resolver for servers that tenants name: only public addresses reach the connection."""
 
-from __future__ import annotations
-
 import socket
 from collections import deque
 

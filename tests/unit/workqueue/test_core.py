@@ -1,7 +1,5 @@
 """The rules of the queue, with the time as an argument."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The delays of the limiters, with the time as an argument."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from random import Random

@@ -1,7 +1,5 @@
 """Lanes and timetable drop vacant places and void records."""
 
-from __future__ import annotations
-
 from konverge.workqueue import QueueCore, Throttle
 from konverge.workqueue.entry import EntryState, QueueEntry
 from konverge.workqueue.schedule import Lanes, Timetable

@@ -1,7 +1,5 @@
 """The calls of the metrics interface: when and how often."""
 
-from __future__ import annotations
-
 import pytest
 
 from konverge.workqueue import Bucket, ItemExponential, NoMetrics, QueueCore, QueueMetrics, Throttle

@@ -1,7 +1,5 @@
 """The asyncio shell on virtual time: getters, the timer, cancellation, shut-down."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

@@ -1,7 +1,5 @@
 """Wait reasons, snapshots and statistics of the queue."""
 
-from __future__ import annotations
-
 import pytest
 
 from konverge.workqueue import ItemExponential, QueueCore, Throttle, WaitReason

@@ -1,7 +1,5 @@
 """A failure well before its retry deadline keeps the deadline; any other failure counts."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Minimum interval and debounce."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """When a credential is due, and unreadable Secrets."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The credentials of kcp's root over real sockets: which servers receive them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

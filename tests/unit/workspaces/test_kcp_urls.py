@@ -1,7 +1,5 @@
 """The URLs of workspaces that get the credentials of kcp's root, row by row."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 

@@ -4,8 +4,6 @@ The handlers send the same apply as the bare loop does, by a session of ours. ko
 variant "event" creates the children on the events of their owner, and restores each child on its own events.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

@@ -4,8 +4,6 @@ Run as a program with the port to forward to and the round trip in milliseconds;
 closes. Pieces keep their order, and their number is not limited, so the proxy adds time and does not reduce bandwidth. It needs no rights.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import sys

@@ -1,7 +1,5 @@
 """The objects of the benchmark: the custom resource, the rights of a contestant, and what an item of about 2 KB holds. Pure data."""
 
-from __future__ import annotations
-
 from typing import Any
 
 GROUP, VERSION = "bench.konverge.dev", "v1"

@@ -3,8 +3,6 @@
 The folder has all figures of each run, except the single latencies: these are many, and stay in the folder of the campaign.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A contestant as a process: start, output, measurement from outside, end."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

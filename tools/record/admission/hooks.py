@@ -1,7 +1,5 @@
 """Webhooks and their responses: `recorder` serves them to the real server, the tests to the in-memory server."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -6,8 +6,6 @@ without controllers, writes `recorded_limits.json` beside the tests of the room 
 The steps by their namespace are the file itself, without the responses; a new case is a step without `status` and `answer`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The webhooks of `limits`, and the recorded parts of a response: plain data, read by recorder and tests."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 

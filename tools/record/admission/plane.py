@@ -1,7 +1,5 @@
 """A real control plane as `recorder` uses it: requests of any user, and waiting until its caches have caught up."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json

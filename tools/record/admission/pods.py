@@ -1,7 +1,5 @@
 """Pods on a real control plane, for `recorder`: what admission puts into them, and their eviction."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from record.admission.plane import Server, bare

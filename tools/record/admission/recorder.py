@@ -7,8 +7,6 @@ The requests of the sections `world`, `requests`, `escalations`, `reviews` and `
 case is a request without its response.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -1,7 +1,5 @@
 """Objects of `recorder` and of tests, and its steps under a quota, without any I/O."""
 
-from __future__ import annotations
-
 from typing import Any
 
 Data = dict[str, Any]

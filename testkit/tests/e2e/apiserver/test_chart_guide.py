@@ -1,7 +1,5 @@
 """docs/guide/deploy.md and docs/guide/hardening.md: each command in a block is run, section by section, on an API server in memory."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import shlex

@@ -1,7 +1,5 @@
 """`konverge chart module:build`: helm accepts the chart, and its rights, definitions and webhooks match the operator's."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The chart of an operator whose kind has two versions: its definition leads to the chart's Service, with the certificates of the values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

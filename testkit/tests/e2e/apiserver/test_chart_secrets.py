@@ -3,8 +3,6 @@
 The families of one release share a ServiceAccount, so only the names and namespaces in their rules separate them.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Any
 

@@ -1,7 +1,5 @@
 """charts/konverge rendered by helm: values have effects, a bad value is rejected with its path, and the rights equal `konverge rbac`."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

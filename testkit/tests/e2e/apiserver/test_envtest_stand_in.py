@@ -1,7 +1,5 @@
 """The programs that envtest starts in place of etcd and kube-apiserver, started as envtest does it."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator

@@ -1,7 +1,5 @@
 """The commands of kubectl that people use, on the in-memory server and on a real server: both produce the same output."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

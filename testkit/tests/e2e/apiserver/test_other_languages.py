@@ -1,7 +1,5 @@
 """The examples in Go, Rust and JavaScript on `konverge apiserver run`, and on a real control plane, so that the results match a cluster."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -4,8 +4,6 @@ Every action that needs a right happens: replicas join, die, stop and are replac
 deleted.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Plans that share the beginning of their runs end like separate runs: every plan of the backup operator, and random joins."""
 
-from __future__ import annotations
-
 from random import Random
 
 import msgspec

@@ -1,7 +1,5 @@
 """A correct owner of each built-in kind passes the plans: the fields that the server allocates are not compared."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

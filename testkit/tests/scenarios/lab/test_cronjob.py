@@ -1,7 +1,5 @@
 """The tests of the tutorial pass: an operator that the clock drives, and whose end state depends on time and history."""
 
-from __future__ import annotations
-
 from tutorial.test_cronjob import (
     test_cron_job_starts_at_each_due_time_and_keeps_recent_jobs,
     test_decision_follows_from_the_spec_and_the_jobs,

@@ -3,8 +3,6 @@
 The same functions run on the in-memory API server and on a real control plane if there is one.
 """
 
-from __future__ import annotations
-
 import pytest
 from backup_operator import SECRET, Backup, BackupSpec, build
 

@@ -3,8 +3,6 @@
 If the lab's words change, regenerate the guide's output: `python testkit/tests/scenarios/lab/test_guide.py && make readme`.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

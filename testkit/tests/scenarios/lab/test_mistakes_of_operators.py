@@ -1,7 +1,5 @@
 """Some planted mistakes of operators are found by the oracles that they name; `make mutants` plays all of them."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The example of a pure decision: its plan names the whole set of children, and a page that is removed from the spec is deleted."""
 
-from __future__ import annotations
-
 import pytest
 from site_operator import PAGE, Site, SiteSpec, build, decide
 

@@ -1,7 +1,5 @@
 """The example of a cluster-scoped operator: a namespace for each team, under every plan."""
 
-from __future__ import annotations
-
 import pytest
 from team_operator import NAMESPACE, QUOTA, Team, TeamSpec, build
 

@@ -1,7 +1,5 @@
 """The tests of the short tutorial pass: children by apply, a complete list of children, and fields of another manager."""
 
-from __future__ import annotations
-
 from website.test_website import (
     test_changed_or_deleted_children_are_repaired,
     test_children_are_deleted_with_their_website,

@@ -3,8 +3,6 @@
 A case covers a verb of a kind with a group of features; its cells name the features.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

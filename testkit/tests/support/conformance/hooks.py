@@ -11,8 +11,6 @@ A webhook has the fields of the configuration, with defaults: all writes of conf
 (`uid` is filled in, a `patch` that is a list is encoded), or a text that is the whole body; `{whole: {...}}` is the whole document.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -1,7 +1,5 @@
 """The lines of conformance cases for one kind: its path, its smallest body, and the assembly of a case."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -4,8 +4,6 @@ Guarantees: pure. `mask` works on the whole record of a case, so that equal valu
 versions numbers by their order. The version of a list, a table or a bookmark is masked without a number, since others write too.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any, Final

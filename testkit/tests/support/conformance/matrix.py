@@ -1,7 +1,5 @@
 """The matrix verb x kind x feature: which cells the cases fill, which are absent and why; and the differences of two records. Pure."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence

@@ -4,8 +4,6 @@ Guarantees: a case has a namespace of its own, `c-<number>`, on both servers the
 raises. A wait that times out (`_PATIENCE` seconds) returns the last response.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

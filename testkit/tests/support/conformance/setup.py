@@ -3,8 +3,6 @@
 Guarantees: the same requests to both; returns when the kinds are served.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from conformance.cases import step_of

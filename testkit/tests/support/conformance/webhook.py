@@ -5,8 +5,6 @@ a mistake in the response (`MISTAKES`), so a single definition covers all mistak
 `/text`, `/broken`, `/absent`.
 """
 
-from __future__ import annotations
-
 import base64
 import copy
 import ssl

@@ -1,7 +1,5 @@
 """Bodies of requests, as hypothesis strategies: good objects with a few values replaced at random, and their encoding as bytes."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Sends drawn requests to a new server in memory and reports the responses that no server should send."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

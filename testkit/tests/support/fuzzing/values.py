@@ -1,7 +1,5 @@
 """Values of fields, as hypothesis strategies: values that fit a schema, and values that no field expects."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from hypothesis import strategies as st

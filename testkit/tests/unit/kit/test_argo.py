@@ -4,8 +4,6 @@ Compared for each Workflow of a recording: phase, message, shutdown, suspension 
 repetitions. Not compared: times, other nodes, progress, and texts of the API server.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

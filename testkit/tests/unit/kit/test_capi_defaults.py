@@ -1,7 +1,5 @@
 """The webhooks of the double set the same defaults on MachinePools and Machines as Cluster API in the recordings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -5,8 +5,6 @@ every object must match the recorded object: owners, label, finalizers, phases, 
 exists.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

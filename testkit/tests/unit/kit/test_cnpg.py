@@ -1,7 +1,5 @@
 """The stand-in for CloudNativePG, beside what its recordings are compared with in tests/unit/pools/test_postgres.py."""
 
-from __future__ import annotations
-
 import asyncio
 
 from konverge_testing import Lab, install_crds

@@ -1,7 +1,5 @@
 """The tests in the documents pass in an empty project of their own, without the configuration of this repository."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The shell of the stand-in for Flux: its requests to the API server. Its writes are compared with recordings elsewhere."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

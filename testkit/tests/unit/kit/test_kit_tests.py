@@ -1,7 +1,5 @@
 """`make test` leaves out the test kit's own tests if they passed and nothing that they depend on has changed since."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

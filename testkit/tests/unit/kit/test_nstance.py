@@ -1,7 +1,5 @@
 """The double of Nstance servers, called over gRPC in memory: groups, instances, drains, streams, certificates and faults."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine

@@ -1,7 +1,5 @@
 """How a proxy forwards a request; its behaviour on a real API server is in tests/e2e/faults/test_proxies.py."""
 
-from __future__ import annotations
-
 import pytest
 
 from konverge_testing.proxy import ProxiedRequest, is_write

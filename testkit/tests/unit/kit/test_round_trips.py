@@ -1,7 +1,5 @@
 """The helper for round trips finds each kind of loss, and accepts conversions without loss."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

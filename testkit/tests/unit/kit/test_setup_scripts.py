@@ -1,7 +1,5 @@
 """Failures of the scripts that put programs for the tests into the cache: a single line with the reason, and no traceback."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The processes of a test run share the tests so that no process waits at the end for a long test."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A process of a test run keeps a control plane as long as it has tests for it, and no longer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

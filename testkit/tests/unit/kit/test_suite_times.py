@@ -1,7 +1,5 @@
 """A long test run prints its durations and CPU times by folder, its slowest tests, and the tests that compute longest."""
 
-from __future__ import annotations
-
 import pytest
 from suite_times import lines
 

@@ -4,8 +4,6 @@ Compared for each object of a recording: phase, place in the queue, errors, warn
 repetitions. Not compared: times, texts, progress, and how writes of different objects interleave.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

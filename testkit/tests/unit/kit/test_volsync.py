@@ -5,8 +5,6 @@ mover's result, the image, and token and pause of the spec, in their order and w
 momentary Error, which is random.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Calls that block the loop are findings, wherever they are in the code; work in threads may block."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

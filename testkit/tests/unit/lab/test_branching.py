@@ -1,7 +1,5 @@
 """Which plans share their beginning, and where they branch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

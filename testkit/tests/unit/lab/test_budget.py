@@ -1,7 +1,5 @@
 """A budget of CPU time that processes share."""
 
-from __future__ import annotations
-
 import os
 import time
 from importlib import import_module

@@ -1,7 +1,5 @@
 """The verdict on a run, from its result and the reference's result."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A kind whose CRD is not installed is detected at the start: a model is installed, and otherwise the test fails with the kind's name."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Exploring: the reference and its seeds, plans within a budget, shrinking, and the report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import count

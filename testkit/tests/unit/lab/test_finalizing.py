@@ -1,7 +1,5 @@
 """Plans that let calls of `finalize` raise, or interrupt them by a cancellation: the object stays until a call has really ended."""
 
-from __future__ import annotations
-
 import pytest
 from receipts import FINALIZER, INTERRUPTIONS, next_number, reconcile, repeatable
 from widgets import Widget, widget

@@ -1,7 +1,5 @@
 """Foreign writes of plans, like the writes of other programs."""
 
-from __future__ import annotations
-
 from typing import Any, Final, cast
 
 import pytest

@@ -1,7 +1,5 @@
 """Copies of a running run: each has the same result as its plan's separate run, and none disturbs another."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Invariants of every commit: observed generations, conditions, owners."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The lab on the in-memory API server: its waits, its messages, and the death of a process in it."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A value of a Secret in an Event, a status or a line of the log is a finding, unless the value is public."""
 
-from __future__ import annotations
-
 import base64
 import logging
 from collections.abc import Callable

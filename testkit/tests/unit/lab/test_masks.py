@@ -1,7 +1,5 @@
 """End states are compared under masks: differences of any two runs are ignored, everything else is compared."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """An object that stays when its owner is deleted is a finding."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From a reference run to plans. No possible plan is left out without a line that gives the reason."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Plans as files: they are converted to JSON and back without loss, and an error names its place in the plan."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Operators with planted mistakes: each is red in an ordinary run and in the lab's reference run, with a text that names the mistake."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """The waits of the lab: they see what is stored at each moment, and ask the server only if that may have changed."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import pairwise
 

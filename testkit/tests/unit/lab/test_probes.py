@@ -1,7 +1,5 @@
 """Rules that call a probe before the fault: they count like any other rule, and a refusal of the probe leaves no trace."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

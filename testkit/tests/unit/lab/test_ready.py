@@ -1,7 +1,5 @@
 """`lab.ready` plays the controllers of workloads and the kubelet: in memory no other code writes the statuses of workloads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

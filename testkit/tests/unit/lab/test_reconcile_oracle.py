@@ -1,7 +1,5 @@
 """Work that only the resync does, and errors without a report, are findings: in the undisturbed run and under plans."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """The rights of the lab's managers in memory: exactly the rules that they declare."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One run of a scenario: the same seed gives the same bytes, for any hash seed of the interpreter."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

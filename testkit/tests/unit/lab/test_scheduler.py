@@ -1,7 +1,5 @@
 """The seeded scheduler of the loop: another seed gives another order of ready tasks, and the same seed the same order."""
 
-from __future__ import annotations
-
 import asyncio
 from random import Random
 

@@ -1,7 +1,5 @@
 """Requests to a service of a scenario are disturbed: 503, no response, a lost response."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

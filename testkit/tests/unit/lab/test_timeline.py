@@ -1,7 +1,5 @@
 """The timeline of a run, as lines that can be compared."""
 
-from __future__ import annotations
-
 import pytest
 
 from konverge_testing.lab.timeline import Timeline, TimelineEntry, first_difference, summary

@@ -1,7 +1,5 @@
 """Work in several processes: order, results, failures, and that nothing stays behind."""
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """`konverge replay` as a command: the choice of a reconcile, forms of the output, exit codes, and the file of a test."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """A recording of the daemon is replayed with its own families."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The example of docs/guide/replay.md: the test that the command wrote of a recorded bug."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A recorded reconcile, run again: the same program repeats it, and another program shows where it diverges."""
 
-from __future__ import annotations
-
 import builtins
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Attacks by ApplicationInstances: the charts that Flux installs, and the rights of these installations."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from trust.attack import Attack, Scene

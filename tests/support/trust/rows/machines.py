@@ -1,7 +1,5 @@
 """Attacks on machines: instances, groups and Nodes of others. No kind of this family is a tenant's, but pods are."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

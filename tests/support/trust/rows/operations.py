@@ -1,7 +1,5 @@
 """Attacks by Operations: Jobs, Workflows, backups and restores that act with larger rights than the tenant's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final

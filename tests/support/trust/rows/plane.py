@@ -1,7 +1,5 @@
 """Attacks by the control plane of pull mode: its jobs write ApplicationInstances and Operations, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Attacks on pools and on the instances of others."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Attacks by ResourcePoolClaims: the quota of other namespaces."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

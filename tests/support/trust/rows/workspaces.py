@@ -1,7 +1,5 @@
 """Attacks by WorkspaceClaims, which have no namespace: the workspace and the kubeconfig of another claim."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

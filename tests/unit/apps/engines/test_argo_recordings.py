@@ -1,7 +1,5 @@
 """Argo's recordings through the translation: outputs, messages and cancels."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

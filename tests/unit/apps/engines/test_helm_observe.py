@@ -1,7 +1,5 @@
 """Rollouts as the engine `helm` reports them: from a lagging cache, and while the Operation has to stop."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -3,8 +3,6 @@
 The instance has the status that its reconciler derives from each event (tests/support/apps/replay.py), and the engine reads this status.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import groupby

@@ -1,7 +1,5 @@
 """The Job of a command, as rendered from the parameters of an Operation."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Recordings of Velero, Argo and VolSync through the translation of their engine: each object, state by state."""
 
-from __future__ import annotations
-
 import pytest
 from apps.recorded_ways import RECORDED, WAYS, Recorded
 from recordings import scenarios

@@ -1,7 +1,5 @@
 """Velero's recordings through the translation: messages, outputs, and cancels at any step."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any

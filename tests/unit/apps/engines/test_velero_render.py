@@ -1,7 +1,5 @@
 """Backups and Restores as the engine renders them, its rejections, and its waits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any

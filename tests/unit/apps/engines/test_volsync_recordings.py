@@ -1,7 +1,5 @@
 """VolSync's recordings through the translation: tokens, errors, outputs and ends of runs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any

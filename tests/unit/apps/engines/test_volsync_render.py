@@ -1,7 +1,5 @@
 """ReplicationSources and ReplicationDestinations as the engine renders them, and its rejections."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Workflows as the engine renders them, its rejections, and its waits."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

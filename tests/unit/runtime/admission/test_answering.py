@@ -1,7 +1,5 @@
 """From a request to a response, whatever the handler does. Time here is virtual."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """The webhook configurations, as data."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A manager's conversion webhook behind the in-memory API server, in virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

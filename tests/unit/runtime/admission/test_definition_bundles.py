@@ -1,7 +1,5 @@
 """The authority of self-made certificates in the definition of a converted kind."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import AsyncIterator

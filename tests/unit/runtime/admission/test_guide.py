@@ -1,7 +1,5 @@
 """The programs of docs/guide/admission.md and docs/guide/versions.md run unchanged, with the command that a reader would give."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A manager's webhooks between clients and storage, on the API server in memory and in virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from typing import Any

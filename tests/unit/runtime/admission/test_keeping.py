@@ -1,7 +1,5 @@
 """One Secret for several replicas, and CA bundles that are written only into our own objects: against the API server in memory."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from collections.abc import AsyncIterator

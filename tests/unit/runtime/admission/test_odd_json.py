@@ -1,7 +1,5 @@
 """Whatever JSON a webhook receives gets a response without a traceback in the log: anyone in the cluster may send to its port."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

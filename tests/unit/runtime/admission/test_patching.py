@@ -1,7 +1,5 @@
 """From a changed object to a JSON patch: the changes, and nothing else."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jsonpatch

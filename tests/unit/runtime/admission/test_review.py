@@ -1,7 +1,5 @@
 """AdmissionReview on the wire: valid and invalid requests, and the responses."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

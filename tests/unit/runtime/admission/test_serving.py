@@ -1,7 +1,5 @@
 """The server over real TLS on loopback, on a loop with real time: certificates that change during requests, limits, the end."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

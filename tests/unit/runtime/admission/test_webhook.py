@@ -1,7 +1,5 @@
 """The sentence of a webhook: its meaning, and the sentences that are errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

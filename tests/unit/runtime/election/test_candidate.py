@@ -1,7 +1,5 @@
 """A candidate decides only by its own observations of the Lease and its own clock."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any

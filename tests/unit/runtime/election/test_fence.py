@@ -1,7 +1,5 @@
 """No byte of a write leaves the process after the fence has closed, and reads continue."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

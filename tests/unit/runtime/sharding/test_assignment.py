@@ -1,7 +1,5 @@
 """The coordinator's decision on one object, row by row."""
 
-from __future__ import annotations
-
 import pytest
 
 from konverge.runtime.sharding.assignment import Assignment, assign, replica_name

@@ -1,7 +1,5 @@
 """The decision on one object, row by row; test_model searches all interleavings of members."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Changes of a stamp by other writers cost each object a bounded number of writes and warnings."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

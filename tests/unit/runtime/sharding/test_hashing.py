@@ -1,7 +1,5 @@
 """S2, S3 of the hash function: rendezvous hashing spreads keys evenly, and moves no more keys than necessary."""
 
-from __future__ import annotations
-
 from random import Random
 from uuid import UUID
 

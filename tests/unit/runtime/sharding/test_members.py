@@ -1,7 +1,5 @@
 """A replica judges a ring only by its own observations of the Leases and its own clock."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

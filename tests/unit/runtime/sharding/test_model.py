@@ -1,7 +1,5 @@
 """The hand-over protocol, in every order of its parts' actions; and mistakes in it, which the search finds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A stamp is read only if a member can have written it, and epochs increase after any edit by hand."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

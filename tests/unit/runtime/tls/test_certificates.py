@@ -1,7 +1,5 @@
 """Self-signed certificates: when each is due, and that clients trust the generated certificates."""
 
-from __future__ import annotations
-
 import ssl
 from datetime import UTC, datetime, timedelta
 

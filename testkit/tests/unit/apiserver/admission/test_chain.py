@@ -1,7 +1,5 @@
 """The chain as a whole: which steps it skips, the order of its calls, and that two writes cannot spend the same quota."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

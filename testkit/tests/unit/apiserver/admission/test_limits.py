@@ -1,7 +1,5 @@
 """LimitRanges beyond the recordings: random order upstream, subresources that are not served, and the cost without LimitRanges."""
 
-from __future__ import annotations
-
 import copy
 import random
 import time

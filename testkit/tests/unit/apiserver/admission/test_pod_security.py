@@ -1,7 +1,5 @@
 """Pod Security beyond the conformance cases of `podsecurity.yaml`, which compare it with a real server."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -2,8 +2,6 @@
 server.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Namespaces, pods and evictions as a real server treated them (see `tools/record/admission/recorder.py`)."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Awaitable

@@ -2,8 +2,6 @@
 controller's sums.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

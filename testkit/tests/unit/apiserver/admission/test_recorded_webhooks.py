@@ -1,7 +1,5 @@
 """Webhooks as a real server called them (see `tools/record/admission/recorder.py`): equal reviews, and equal responses to the client."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -1,7 +1,5 @@
 """Webhooks behind real TLS on loopback: connection errors, with a real server's messages (see `tools/record/admission/recorder.py`)."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random

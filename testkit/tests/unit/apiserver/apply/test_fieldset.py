@@ -1,7 +1,5 @@
 """Sets of fields as FieldsV1, and the spelling of path elements."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Null in a server-side apply of a custom resource, and integers beyond 64 bits, with the responses of kube-apiserver 1.36."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

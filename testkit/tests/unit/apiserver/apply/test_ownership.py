@@ -1,7 +1,5 @@
 """Ownership beyond the recordings of a single server: schemas that change, versions that are removed, objects that do not fit."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Replays the recorded responses of a real kube-apiserver to sequences of writes (`tools/record/apply.py`)."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

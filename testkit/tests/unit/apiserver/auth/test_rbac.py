@@ -1,7 +1,5 @@
 """RBAC beyond the recordings: freshness, the check on updates, aggregation, and the cost of a decision."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

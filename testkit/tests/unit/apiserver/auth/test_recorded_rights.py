@@ -1,7 +1,5 @@
 """Rights as a real server decided them (see `tools/record/admission/recorder.py`): the same decisions, reasons and messages."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The catalog equals a real server's, is complete in itself, and is loaded only on use."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Estimated costs of rules: figures of kube-apiserver, which the conformance cases in `costs.yaml` compare with many more."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The rules of the definitions that this repository generates and ships."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

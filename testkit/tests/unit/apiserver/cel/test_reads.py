@@ -1,7 +1,5 @@
 """A rule gets only the fields that it reads, with the same results."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Replays the recorded results of rules on a real API server (`tools/record/cel.py`)."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Guarantees of rules and programs beyond the recordings."""
 
-from __future__ import annotations
-
 import copy
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """How discovery chooses a form, caches its responses, and notices new resources."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Replays the recorded discovery of a real kube-apiserver. See `tools/record/discovery.py`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ The server fills in defaults after patching; this file lists the fields that it 
 decoding) do not concern the patch: in these cases only the merge is compared.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Replays the recorded responses of a real kube-apiserver to GET, LIST and WATCH against the in-memory store. See
 `tools/record/reading.py`."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json

@@ -1,7 +1,5 @@
 """Continue tokens are the server's own, character by character."""
 
-from __future__ import annotations
-
 import pytest
 
 from konverge_testing.apiserver.reading.tokens import ContinuePosition, continued, encode_token, parse_token

@@ -1,7 +1,5 @@
 """Watches over time, slow readers, and the faults of a stream. Their content is tested in `test_recorded.py`."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from random import Random

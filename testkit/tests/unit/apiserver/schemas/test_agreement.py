@@ -1,7 +1,5 @@
 """The two halves of value validation, the fast check that decides and the slow walk that explains, agree on every value."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """The check in C never accepts an object that a walk in Python would change or reject."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

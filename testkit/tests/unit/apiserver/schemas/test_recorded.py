@@ -1,7 +1,5 @@
 """Replays the recorded responses of a real server to cases.yaml (tools/record/schemas.py) against these schemas."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

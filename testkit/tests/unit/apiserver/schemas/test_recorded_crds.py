@@ -1,7 +1,5 @@
 """Replays the recorded responses of a real server to cases_crds.yaml (tools/record/schemas.py) against `validate_crd`."""
 
-from __future__ import annotations
-
 import json
 from copy import deepcopy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cases beyond the recordings: built-in kinds, freshness of defaults, definitions as resources, names, patterns."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Kinds of a real API server that the in-memory server lacks: a request gets an error about the missing kind, not about the path."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Objects whose definition has changed since they were written: read in the current form, by a GET, a list, a watch and every write."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from random import Random

@@ -1,7 +1,5 @@
 """Conversion webhooks of this process: how often they are called, and how watches continue while they are slow or fail."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """The end of a definition, as clients follow it: kube-rs' example `crd_derive_schema` deletes, and then watches from version 0."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

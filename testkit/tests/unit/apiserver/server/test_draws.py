@@ -1,7 +1,5 @@
 """Every value that the server draws for a field is declared: two servers with other seeds and versions have no other difference."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bodies that are nested deeper than this server, or any server, allows."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

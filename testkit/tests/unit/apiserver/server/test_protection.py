@@ -1,7 +1,5 @@
 """Classes of volume attributes that are in use are not deleted."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The in-memory API server as its users use it: through the client, on virtual time, all rooms together."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

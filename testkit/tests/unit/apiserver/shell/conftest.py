@@ -1,7 +1,5 @@
 """Tests here run on virtual time, apart from the tests over sockets (`test_http*`), which use real time and never wait for it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Rules as data: their meaning, and their conversion to and from JSON."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

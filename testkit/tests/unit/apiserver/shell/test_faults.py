@@ -1,7 +1,5 @@
 """The effect of each fault on watches, and its orders to the server; on virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

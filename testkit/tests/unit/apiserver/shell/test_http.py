@@ -1,7 +1,5 @@
 """The shell over real sockets: the requests at the handler, the responses at the client, and the cleanup."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import io

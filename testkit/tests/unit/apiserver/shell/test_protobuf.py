@@ -1,7 +1,5 @@
 """Bodies as Go's typed clients encode them; testkit/tests/e2e/apiserver has the real bodies of kubectl."""
 
-from __future__ import annotations
-
 import json
 import struct
 from typing import Any

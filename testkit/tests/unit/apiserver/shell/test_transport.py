@@ -1,7 +1,5 @@
 """The whole client over the shell without sockets, on virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

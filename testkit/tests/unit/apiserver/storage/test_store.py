@@ -1,7 +1,5 @@
 """The store: versions, compare-and-swap, history, and the events for each watch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """How Go decodes and encodes: zero values, times, base64, cron schedules, and the allocation of service ports."""
 
-from __future__ import annotations
-
 import copy
 import random
 from typing import Any

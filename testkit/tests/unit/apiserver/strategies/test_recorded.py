@@ -1,8 +1,6 @@
 """Replays the recorded forms of objects of built-in kinds on a real kube-apiserver against the strategies. See
 tools/record/strategies.py."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random

@@ -1,7 +1,5 @@
 """The tables of rules of built-in kinds: the values that a rule checks, and the errors with their order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

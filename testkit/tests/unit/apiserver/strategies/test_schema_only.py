@@ -1,7 +1,5 @@
 """Kinds that are checked by their schema only, and defaults as tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

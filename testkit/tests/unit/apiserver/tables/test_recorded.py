@@ -1,7 +1,5 @@
 """Rows and columns of a real kube-apiserver, reproduced here. See `tools/record/tables.py` and `tools/record/catalog.py`."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime
 from importlib import resources

@@ -1,7 +1,5 @@
 """The frame of a table, ages, and the paths of printer columns."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
