@@ -41,8 +41,7 @@ S = TypeVar("S", bound=CustomResource[Any, Any])
 Data = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Spoke:
+class Spoke(msgspec.Struct, frozen=True):
     """A version beside the hub, and the functions between the two."""
 
     model: type[CustomResource[Any, Any]]

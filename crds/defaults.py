@@ -7,7 +7,6 @@ not send. Source: apiextensions-apiserver `pkg/apiserver/schema/defaulting/algor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -15,8 +14,7 @@ import msgspec
 __all__ = ["Defaults", "defaults_in", "filled"]
 
 
-@dataclass(frozen=True, slots=True)
-class Defaults:
+class Defaults(msgspec.Struct, frozen=True):
     """The defaults inside one schema: of its fields, and nested in its fields, items or values."""
 
     fields: Mapping[str, bytes]

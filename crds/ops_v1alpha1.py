@@ -19,6 +19,7 @@ from pydantic import Field
 from konverge.crds.declaration import Column
 from konverge.crds.engine_names import EngineName
 from konverge.crds.markers import Cel, Immutable, PreserveUnknown
+from konverge.crds.operation_types import OperationType
 from konverge.crds.resource import CustomResource, resource
 from konverge.crds.status import Status
 from konverge.model import Model
@@ -50,7 +51,6 @@ GROUP = "ops.vworkspace.io"
 CANCEL = "ops.vworkspace.io/cancel"
 """An annotation: with the value "true" the Operation is cancelled, as by `spec.cancel`."""
 
-OperationType = Literal["Backup", "Restore", "Upgrade", "Migration", "RunCommand", "Runbook"]
 Phase = Literal["Pending", "Running", "Succeeded", "Failed", "Cancelled"]
 
 _TIME = Field(json_schema_extra={"format": "date-time"})

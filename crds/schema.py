@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from konverge.crds.markers import ATOMIC, IMMUTABLE, NOT_IN_SCHEMA, RULE_KEYS, VALIDATIONS, Cel
 from konverge.crds.pydantic_schema import REFUSED
@@ -69,8 +71,7 @@ _RESERVED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaPosition:
+class SchemaPosition(msgspec.Struct, frozen=True):
     """The position of the walk: resource and path for messages, the definitions, and the enclosing definitions.
 
     `correlatable` is False inside lists whose items have no key, because the server cannot match an old item with a new item there.

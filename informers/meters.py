@@ -11,9 +11,9 @@ https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/56
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
 from prometheus_client import Counter, Gauge, Histogram
 
 from konverge.client import ResourceInfo
@@ -45,12 +45,11 @@ _INFORMER_GAUGES: tuple[tuple[str, Callable[[list[float]], float], str], ...] = 
 )
 
 
-@dataclass
-class _Series:
+class _Series(msgspec.Struct):
     """The informers that report under one set of labels, and the label sets that they added to counters."""
 
-    sources: list[GaugeSource] = field(default_factory=list)
-    counted: set[tuple[Counter | Histogram, tuple[str, ...]]] = field(default_factory=set)
+    sources: list[GaugeSource] = msgspec.field(default_factory=list)
+    counted: set[tuple[Counter | Histogram, tuple[str, ...]]] = msgspec.field(default_factory=set)
 
     def value(self, name: str, together: Callable[[list[float]], float]) -> float:
         numbers = [values[name] for source in tuple(self.sources) if name in (values := source.measure())]

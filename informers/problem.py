@@ -7,9 +7,10 @@ Errors are classified once, here; the state machine, the metrics (label `cause`)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+import msgspec
 
 from konverge.client import WatchIdle
 from konverge.errors import (
@@ -64,8 +65,7 @@ class RestartCause:
     """Any other failure of this process: credentials, or a defect of this library."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """The reason why an informer is not up to date.
 
     `cause` is a value of `RestartCause`. `rule` is the missing RBAC rule as in a Role or ClusterRole, if it is known. `since` is the

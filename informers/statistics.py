@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from konverge.informers.problem import Problem
 
 __all__ = ["HandlerStatistics", "InformerStatistics"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class HandlerStatistics:
+class HandlerStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """One handler: whether it received all existing objects, waiting keys, delivered and merged changes, exceptions.
 
     >>> HandlerStatistics(name="backup", synced=True).waiting
@@ -26,8 +26,7 @@ class HandlerStatistics:
     errors: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class InformerStatistics:
+class InformerStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """One informer at one moment; times are in seconds.
 
     `restarts`, `fallbacks` and `dropped` count by cause. `watch_age` is the age of the present watch (None without one),
@@ -49,9 +48,9 @@ class InformerStatistics:
     watches: int = 0
     events: int = 0
     bookmarks: int = 0
-    restarts: Mapping[str, int] = field(default_factory=dict)
-    fallbacks: Mapping[str, int] = field(default_factory=dict)
-    dropped: Mapping[str, int] = field(default_factory=dict)
+    restarts: Mapping[str, int] = msgspec.field(default_factory=dict)
+    fallbacks: Mapping[str, int] = msgspec.field(default_factory=dict)
+    dropped: Mapping[str, int] = msgspec.field(default_factory=dict)
     index_errors: int = 0
     watch_age: float | None = None
     silence: float | None = None

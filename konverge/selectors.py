@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from konverge.errors import UsageError
 
@@ -25,8 +26,7 @@ _NAME = re.compile(r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
 _PREFIX = re.compile(r"^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True):
     """One clause of a label selector; all clauses must hold."""
 
     key: str
@@ -88,8 +88,7 @@ def _read(clause: str) -> Requirement:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelSelector(msgspec.Struct, frozen=True):
     """A parsed label selector.
 
     >>> LabelSelector.parse("app=shop,tier notin (test)").matches({"app": "shop"})
@@ -117,8 +116,7 @@ class LabelSelector:
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSelector:
+class FieldSelector(msgspec.Struct, frozen=True):
     """A parsed field selector: `path=value` and `path!=value` clauses joined by commas."""
 
     text: str

@@ -11,11 +11,12 @@ import math
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from copy import copy
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import msgspec
 
 from konverge.client import nulls, requests
 from konverge.client.config import ClientConfig
@@ -45,8 +46,7 @@ __all__ = ["ClientCore", "body_of"]
 R = TypeVar("R", bound=Resource)
 
 
-@dataclass(frozen=True, slots=True)
-class BoundWriter:
+class BoundWriter(msgspec.Struct, frozen=True):
     """The writer of a client that `written_by` returned, and the check before each of its writes."""
 
     writer: Hashable

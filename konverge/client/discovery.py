@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -79,11 +78,10 @@ def read_resources(api_version: str, body: bytes) -> dict[str, ResourceInfo]:
     return infos
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(msgspec.Struct):
     """The cache entry of one group and version; `resources` is None before the first response."""
 
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    lock: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
     resources: dict[str, ResourceInfo] | None = None
     asked_at: float = float("-inf")
     failure: Exception | None = None

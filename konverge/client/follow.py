@@ -18,8 +18,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
+
+import msgspec
 
 from konverge.client.resources import Listing, WatchQuery
 from konverge.client.responses import WatchEvent, decode_metadata, decode_object
@@ -48,8 +49,7 @@ _SHORT: Final = 1.0
 _INTERRUPTIONS: Final = (Unreachable, ServerFailure, TooManyRequests, Unauthorized)
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectEvent(Generic[R]):
+class ObjectEvent(msgspec.Struct, Generic[R], frozen=True):
     """One change of one object. The object of DELETED is its last known state."""
 
     type: EventType

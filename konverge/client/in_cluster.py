@@ -9,9 +9,10 @@ Source: https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from konverge.client.credentials import Credentials, FollowedFile, TlsMaterial, loop_time
 from konverge.errors import ConfigError
@@ -54,8 +55,7 @@ class MountedCredentials:
         self._token.distrust()
 
 
-@dataclass(frozen=True, slots=True)
-class Mounted:
+class Mounted(msgspec.Struct, frozen=True):
     """Address, namespace and credentials of a pod for its API server."""
 
     server: str

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -51,8 +50,7 @@ class Write(msgspec.Struct, frozen=True, gc=False):
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerStatistics:
+class LedgerStatistics(msgspec.Struct, frozen=True):
     """Counts of what the ledger holds."""
 
     writers: int

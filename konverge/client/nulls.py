@@ -13,8 +13,10 @@ https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from konverge.client.shapes import resolved, schema_in, schemas_in
 from konverge.fields import without_nulls
@@ -26,15 +28,14 @@ _UNKNOWN = "x-kubernetes-preserve-unknown-fields"
 _FREE = ("type", "properties", "additionalProperties", "items", "allOf", "oneOf", "anyOf", "$ref")
 
 
-@dataclass(frozen=True, slots=True)
-class NullPlaces:
+class NullPlaces(msgspec.Struct, frozen=True):
     """The places at and below one part of an object where null is a value."""
 
     nullable: bool = False
     """Whether the part itself may be null."""
     unknown: bool = False
     """Whether members that the schema does not name keep their nulls."""
-    fields: Mapping[str, NullPlaces] = field(default_factory=dict)
+    fields: Mapping[str, NullPlaces] = msgspec.field(default_factory=dict)
     """The named fields; NOWHERE for a field without such a place."""
     members: NullPlaces | None = None
     """The items of a list, or the values of a map."""

@@ -10,8 +10,9 @@ https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/49
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec.structs import replace
 
 from konverge.client.resources import Listing, ListQuery, ResourceInfo
 from konverge.client.responses import decode_object

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, Self
+
+import msgspec
 
 from konverge.client import requests
 from konverge.client.requests import Request
@@ -39,16 +40,14 @@ _CHUNK: Final = 32 * 1024
 """Bytes of stdin in a message; kubelets read messages of this size without copying them into larger buffers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(msgspec.Struct, frozen=True):
     """A part of the output of a command, without regard to lines."""
 
     stream: Literal["stdout", "stderr"]
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class CommandResult:
+class CommandResult(msgspec.Struct, frozen=True):
     """The result of a command that ended by itself.
 
     >>> CommandResult(0, b"ready", b"").text

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Generic, TypeVar
 
@@ -61,8 +61,7 @@ class ResourceInfo:
 PODS: Final = ResourceInfo(api_version="v1", kind="Pod", plural="pods", namespaced=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ListQuery:
+class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
     """One page of a list: the selected objects, their version, the limit and the continue token.
 
     `namespace` None lists all namespaces. `resource_version` and `match` ("Exact", "NotOlderThan", "") are sent as they are;
@@ -82,8 +81,7 @@ class ListQuery:
     metadata_only: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class WatchQuery:
+class WatchQuery(msgspec.Struct, frozen=True, kw_only=True):
     """One watch. Bookmarks are always requested.
 
     `timeout_seconds` is how long the server keeps the watch open; `idle_seconds` how long the client waits for a byte before it
@@ -104,8 +102,7 @@ class WatchQuery:
     metadata_only: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Page:
+class Page(msgspec.Struct, frozen=True, kw_only=True):
     """One page of a list: the items as slices of the response body (which lives as long as any slice does)."""
 
     items: list[msgspec.Raw]
@@ -114,15 +111,14 @@ class Page:
     remaining: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Listing(Generic[R]):
+class Listing(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
     """All objects of a list, and the list's version.
 
     >>> list(Listing(items=["a", "b"], resource_version="7"))
     ['a', 'b']
     """
 
-    items: list[R] = field(default_factory=list)
+    items: list[R] = msgspec.field(default_factory=list)
     resource_version: str = ""
 
     def __iter__(self) -> Iterator[R]:

@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from copy import copy
-from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
+import msgspec
 from prometheus_client import Counter
 
 from konverge.client.api_warnings import ApiWarnings
@@ -64,8 +64,7 @@ class RequestMeasures:
         counter.inc()
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct):
     """One call in progress. `outcome_unknown`: an attempt may have been done, though no response confirmed it."""
 
     request: Request

@@ -12,8 +12,9 @@ List types: https://kubernetes.io/docs/reference/using-api/server-side-apply/#me
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from konverge.kinds import Kind
 
@@ -22,8 +23,7 @@ __all__ = ["ConditionShape", "document_path", "resolved", "schema_in", "schemas_
 _REFERENCE = "#/components/schemas/"
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionShape:
+class ConditionShape(msgspec.Struct, frozen=True):
     """The fields that a condition of a kind has, and whether the server merges conditions by their type."""
 
     fields: frozenset[str]

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from every_character import Page, differences
+from msgspec.structs import replace
 
 from konverge.client import (
     Client,

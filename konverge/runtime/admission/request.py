@@ -7,8 +7,10 @@ impossible if the webhook declares none, and during a dry run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
 
 from konverge.errors import CacheNotWatched, UsageError
 from konverge.kinds import Kind, Resource, kind_of
@@ -33,14 +35,13 @@ class Name(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     """The writer."""
 
     name: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
-    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    extra: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)

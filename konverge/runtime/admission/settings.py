@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+import msgspec
+
 from konverge.errors import UsageError
 
 __all__ = ["IN_PROCESS", "Place", "WebhookSettings", "place_of"]
@@ -94,8 +96,7 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where the API server finds one manager's webhooks: `WebhookSettings` with every name filled in."""
 
     configuration: str

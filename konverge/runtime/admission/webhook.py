@@ -17,6 +17,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
 
+import msgspec
+
 from konverge.errors import UsageError
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.rbac import plural_of
@@ -40,8 +42,7 @@ _NAME: Final = re.compile(r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
 _LONGEST: Final = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(msgspec.Struct, frozen=True):
     """One kind whose cache a handler reads."""
 
     kind: Kind[Any]

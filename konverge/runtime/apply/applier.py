@@ -18,7 +18,6 @@ import hashlib
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -70,8 +69,7 @@ HELD_RETRY = 30.0
 """Seconds before a held apply is tried again: only the object's version changed and no value of the intent, or the object is not cached."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyResult:
+class ApplyResult(msgspec.Struct, frozen=True):
     """The server's response to an intent: digests of the intent, of our field set, and of the values that it covers."""
 
     intent: str
@@ -79,8 +77,7 @@ class ApplyResult:
     values: str
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """A refused intent, which named fields of other managers, and the state of the object at that moment."""
 
     intent: str

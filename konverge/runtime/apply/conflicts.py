@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import TypeVar
 
+import msgspec
+
 from konverge.dropped import decode_stored
 from konverge.errors import FieldConflict, KonvergeError
 from konverge.keys import Key
@@ -56,8 +58,7 @@ class Child:
     adopt: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(msgspec.Struct, frozen=True):
     """A child whose apply met a field of another manager and was declared HOLD."""
 
     key: Key

@@ -8,9 +8,10 @@ https://github.com/kubernetes-sigs/cluster-api-provider-aws/issues/4584
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
 
 from konverge.informers import Change
 from konverge.keys import Key
@@ -32,8 +33,7 @@ NAMESPACE_RIGHT: Final = Rule("", ("namespaces",), ("list", "watch"), cluster_wi
 _WITH_DELETION: Final = "including-deletion"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pausable:
+class Pausable(msgspec.Struct, frozen=True, kw_only=True):
     """The name or the rule that pauses the objects of a controller."""
 
     name: str = ""

@@ -21,10 +21,11 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from datetime import datetime, time, timedelta, tzinfo
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
 
 from konverge.clock import wall_clock
 from konverge.errors import UsageError
@@ -65,8 +66,7 @@ Source: TypeAlias = Callable[[Listening], AsyncIterator[Key]]
 """Yields the keys that are to be reconciled."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Every:
+class _Every(msgspec.Struct, frozen=True):
     seconds: float
 
     async def __call__(self, listening: Listening) -> AsyncIterator[Key]:
@@ -90,8 +90,7 @@ def every(seconds: float) -> Source:
     return _Every(seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class _Daily:
+class _Daily(msgspec.Struct, frozen=True):
     times: tuple[time, ...]
     zone: tzinfo
 

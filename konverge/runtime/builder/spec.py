@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+import msgspec
+
 from konverge.dropped import DroppedFields
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource
@@ -30,8 +32,7 @@ Group: TypeAlias = tuple[str, ...]
 """Values of the labels of a gauge, in their order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grouping:
+class Grouping(msgspec.Struct, frozen=True):
     """A gauge with the number of objects in each group; the groups of `always` exist from the start of the controller."""
 
     metric: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from konverge.dropped import DroppedFields
 from konverge.errors import UsageError
@@ -23,8 +25,7 @@ __all__ = ["Indexed", "Mapper", "Watched", "check_beside_others", "check_one_sel
 Mapper: TypeAlias = "Callable[[Any, Caches], Iterable[Key]]"
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
+class Watched(msgspec.Struct, frozen=True):
     """One more kind that a controller reads: owned (`mapper` None) or mapped."""
 
     kind: Kind[Any]
@@ -78,8 +79,7 @@ def dropped_fields(
     return dropped
 
 
-@dataclass(frozen=True, slots=True)
-class Indexed:
+class Indexed(msgspec.Struct, frozen=True):
     """One index over the cache of a declared kind; as an index function it equals every other index of the same declaration."""
 
     kind: Kind[Any]

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -242,8 +241,7 @@ def pause(waited: float) -> float:
     return min(max(waited, FIRST_WAIT), LONGEST_WAIT)
 
 
-@dataclass(slots=True)
-class _Waiting:
+class _Waiting(msgspec.Struct):
     since: float
     reasons: tuple[str, ...] = ()
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from konverge.keys import Key
 from konverge.objects import compare_versions
@@ -57,8 +58,7 @@ class PendingApply(NamedTuple):
     intent: str
 
 
-@dataclass(frozen=True, slots=True)
-class Rival:
+class Rival(msgspec.Struct, frozen=True):
     """The other writer if it belongs to this manager, else None; and whether the two undo each other again and again."""
 
     writer: Writer | None
@@ -72,11 +72,10 @@ class _Sent(NamedTuple):
     version: str
 
 
-@dataclass(slots=True)
-class _Object:
-    sent: dict[Writer, _Sent] = field(default_factory=dict)
+class _Object(msgspec.Struct):
+    sent: dict[Writer, _Sent] = msgspec.field(default_factory=dict)
     """The last apply of each writer, in the order of the applies."""
-    undone: deque[float] = field(default_factory=lambda: deque(maxlen=OFTEN))
+    undone: deque[float] = msgspec.field(default_factory=lambda: deque(maxlen=OFTEN))
     reported: float | None = None
 
 

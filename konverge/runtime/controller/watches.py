@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import msgspec
 from prometheus_client import Counter
 
 from konverge.client import Client
@@ -36,8 +37,7 @@ _DEBOUNCE = 0.2
 """Seconds that an optional kind must have stayed before every object is enqueued for it."""
 
 
-@dataclass(slots=True)
-class _Feed:
+class _Feed(msgspec.Struct):
     kind: Kind[Any]
     watch: Watched | None
     informer: Informer

@@ -26,6 +26,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from konverge.clock import rfc3339_micro
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.words import EventType
@@ -146,8 +148,7 @@ class Regarding:
         return {key: value for key, value in fields.items() if value}
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """The identity of an event; events with the same identity are one Event object."""
 
     type: str
@@ -235,8 +236,7 @@ class NextStep(enum.Enum):
     LATER = "again, later"
 
 
-@dataclass(frozen=True, slots=True)
-class EventWrite:
+class EventWrite(msgspec.Struct, frozen=True):
     """One request: create an Event, or patch it."""
 
     verb: EventVerb

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from konverge.clock import rfc3339
 from konverge.informers import InformerSet
 from konverge.keys import Key
@@ -46,6 +48,8 @@ def plain(value: Any) -> Any:
         return value.value
     if isinstance(value, datetime):
         return rfc3339(value)
+    if isinstance(value, msgspec.Struct):
+        return {camel(name): plain(getattr(value, name)) for name in value.__struct_fields__}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {camel(field.name): plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from konverge.informers import Informer, RestartCause
 from konverge.kinds import Kind
 
@@ -27,8 +29,7 @@ class State(enum.Enum):
     STOPPED = "stopped"
 
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
+class Obstacle(msgspec.Struct, frozen=True):
     """A reason that keeps a controller from working: the kind, the cause in a word, the remedy, the missing RBAC rule."""
 
     kind: str
@@ -45,8 +46,7 @@ class Obstacle:
         return f"{text}\n{yaml.safe_dump([self.rule], sort_keys=False)}"
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerReport:
+class ControllerReport(msgspec.Struct, frozen=True):
     """Whether one controller works."""
 
     name: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from konverge.client import Client, ClientConfig, Fence
 from konverge.errors import UsageError
@@ -35,15 +36,14 @@ if TYPE_CHECKING:
 __all__ = ["Core", "Plugged"]
 
 
-@dataclass(slots=True)
-class Plugged:
+class Plugged(msgspec.Struct):
     """The answers of the plug-ins that are open: who leads, who may write, and who owns an object."""
 
     leadership: Leadership | None = None
     """Decides when this process leads; None: it always leads."""
-    leads: list[Callable[[], bool]] = field(default_factory=list)
+    leads: list[Callable[[], bool]] = msgspec.field(default_factory=list)
     """Whether a plug-in lets this process write; without plug-ins it always may."""
-    services: list[Callable[[Controller[Any]], ManagerServices | None]] = field(default_factory=list)
+    services: list[Callable[[Controller[Any]], ManagerServices | None]] = msgspec.field(default_factory=list)
     """Services of a plug-in for some controllers; None for the others."""
     owner_of: Callable[[Metadata], Owned] | None = None
     """The owner of an object, if replicas share objects."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from konverge.client import Client, Fence
 from konverge.clock import wall_clock
@@ -40,8 +41,7 @@ def field_manager(manager: str, suffix: str) -> str:
     return f"{manager}.{suffix}" if suffix else manager
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagerServices:
+class ManagerServices(msgspec.Struct, frozen=True, kw_only=True):
     """The services that all controllers of a manager share; the manager creates them when it starts."""
 
     manager: str
@@ -62,13 +62,13 @@ class ManagerServices:
     """Whether this process leads, and so may write."""
     fence: Fence | None = None
     """Refuses the writes of the client while this process does not lead; None for a client that always writes."""
-    readiness: Broadcast = field(default_factory=Broadcast)
+    readiness: Broadcast = msgspec.field(default_factory=Broadcast)
     """Notified when the report of a controller may have changed."""
-    claims: Claims = field(default_factory=Claims)
+    claims: Claims = msgspec.field(default_factory=Claims)
     """Which controller applies which child."""
-    field_managers: dict[str, str] = field(default_factory=dict)
+    field_managers: dict[str, str] = msgspec.field(default_factory=dict)
     """The field manager of each controller."""
-    undone: UndoneApplies = field(default_factory=UndoneApplies)
+    undone: UndoneApplies = msgspec.field(default_factory=UndoneApplies)
     """Which applies had to be sent again, since another writer undid them."""
     wall_clock: Callable[[], datetime] = wall_clock
     observer: FailureObserver | None = None
@@ -83,8 +83,7 @@ class ManagerServices:
     """Opens the spans of requests and reconciles; None without tracing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReconcileServices:
+class ReconcileServices(msgspec.Struct, frozen=True, kw_only=True):
     """The services of one controller; each of its reconciles works with them."""
 
     controller: str

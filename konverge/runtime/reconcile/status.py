@@ -13,7 +13,6 @@ Conditions: https://github.com/kubernetes/community/blob/master/contributors/dev
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, NoReturn, TypeVar, cast
 
@@ -48,13 +47,12 @@ _BOOKKEPT = frozenset({"observedGeneration", "lastTransitionTime"})
 """Fields of a condition that the runtime adds: a kind that does not have them loses nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ours:
+class Ours(msgspec.Struct, frozen=True):
     """The part of a status that a single writer of several owns: top-level fields and condition types."""
 
     fields: frozenset[str]
     conditions: frozenset[str]
-    within: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    within: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict)
     """The fields of each condition."""
 
     @classmethod
@@ -76,8 +74,7 @@ def _wire(draft: Model | dict[str, Any]) -> dict[str, Any]:
     return draft.wire(without=_APART) if isinstance(draft, Model) else dict(draft)
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(msgspec.Struct, frozen=True):
     """One condition whose status changed."""
 
     before: Condition | None

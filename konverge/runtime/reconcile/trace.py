@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Coroutine, Generator, Hashable
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from konverge.errors import ForgottenAwait, ReconcileTimeout
 from konverge.keys import Key
@@ -47,8 +48,7 @@ class Effect(Generic[T_co]):
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class ReconcileTrace:
+class ReconcileTrace(msgspec.Struct):
     """The writes of one reconcile, for /debug and the log. After `close` every further write raises ReconcileTimeout."""
 
     key: Key
@@ -56,7 +56,7 @@ class ReconcileTrace:
     """The name under which the write ledger keeps the writes of this key."""
     epoch: int = 0
     """The epoch since which this replica owns the object; 0 without sharding."""
-    writes: list[str] = field(default_factory=list)
+    writes: list[str] = msgspec.field(default_factory=list)
     skipped: int = 0
     look_again: float = math.inf
     """Seconds until a held child is tried again."""
@@ -64,7 +64,7 @@ class ReconcileTrace:
     """Why nothing more may be sent, "" while the reconcile runs."""
     contained: Exception | None = None
     """An exception of user code that did not end the reconcile."""
-    effects: list[Effect[Any]] = field(default_factory=list)
+    effects: list[Effect[Any]] = msgspec.field(default_factory=list)
 
     def effect(self, what: str | Callable[[], str], start: Callable[[], Coroutine[Any, Any, T]]) -> Effect[T]:
         """Create and register an effect; `what` may be a function, since the text is rarely used."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from konverge.client import Client
 from konverge.errors import UsageError

@@ -7,7 +7,8 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from konverge.crds.ops_v1alpha1 import EngineName, OperationType
+from konverge.crds.engine_names import EngineName
+from konverge.crds.operation_types import OperationType
 from konverge.reconcilers.shared.durations import Duration
 
 __all__ = ["OperationSettings", "RestorableRight"]

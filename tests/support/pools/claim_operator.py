@@ -12,6 +12,8 @@ from dataclasses import replace
 from random import SystemRandom
 from typing import Any
 
+import msgspec
+
 import konverge as kv
 from konverge.crds.pools_v1alpha1 import Nextcloud
 from konverge.reconcilers.pools.claims.indexes import BEGINNINGS, WAITING
@@ -54,7 +56,7 @@ def _within(tenant: str, index: Indexed) -> Indexed:
     def values(nextcloud: Any) -> Iterable[str]:
         return index.values(nextcloud) if nextcloud.namespace == tenant else ()
 
-    return replace(index, values=values) if index.name in (WAITING, BEGINNINGS) else index
+    return msgspec.structs.replace(index, values=values) if index.name in (WAITING, BEGINNINGS) else index
 
 
 def pools(manager: kv.Manager) -> None:

@@ -10,6 +10,7 @@ import pytest
 FAMILIES = ("apps", "clusters", "machines", "pools", "quota", "workspaces")
 OPTIONAL = ("uvloop", "opentelemetry", "aiobotocore", "grpclib", "google", "konverge_testing")
 """Extras, and packages that only some commands use."""
+OTHER_KINDS = ("apps_v1alpha1", "machines_v1beta1", "ops_v1alpha1", "pools_v1alpha1", "workspaces_v1alpha1")
 SERVERS = ("cryptography", "kubernetes_asyncio")
 """Only for certificates of our own, and for kubeconfigs."""
 PLUG_INS = ("konverge.runtime.election.elector", "konverge.runtime.sharding.ring")
@@ -49,6 +50,33 @@ assert [spec.name for spec in manager.controllers] == ["resourcepool", "resource
 """
 
 
+OWN = "[name for name in list(sys.modules) if name.split('.')[0] == 'konverge']"
+DATACLASSES = f"""{{
+    f'{{name}}.{{value.__name__}}' for name in {OWN} for value in vars(sys.modules[name]).values()
+    if isinstance(value, type) and value.__module__ == name and '__dataclass_fields__' in vars(value)
+}}"""
+
+
+def printed_after(program: str, values: str) -> list[str]:
+    """Return these values at the end of a program."""
+    code = f"{program}\nimport sys\nprint('LOADED', {values})"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return ended.stdout.rpartition("LOADED ")[2].split()
+
+
+@pytest.mark.parametrize(
+    ("program", "modules", "dataclasses"),
+    [(OPERATOR, 200, 50), (ONE_FAMILY, 305, 100)],
+    ids=["an operator", "one family"],
+)
+def test_a_start_imports_few_modules_and_creates_few_dataclasses(program: str, modules: int, dataclasses: int) -> None:
+    own, created = printed_after(program, f"*{OWN}"), printed_after(program, f"*{DATACLASSES}")
+    assert modules - 15 < len(own) <= modules, "lower the bound if a change imports less"
+    assert dataclasses - 8 < len(created) <= dataclasses, (
+        "the creation of a frozen dataclass takes as long as 40 msgspec.Struct: a value that no user builds is a Struct"
+    )
+
+
 @pytest.mark.parametrize(
     ("program", "unneeded"),
     [
@@ -69,6 +97,7 @@ assert [spec.name for spec in manager.controllers] == ["resourcepool", "resource
             ONE_FAMILY,
             (
                 *(f"konverge.reconcilers.{family}.installation" for family in FAMILIES if family != "quota"),
+                *(f"konverge.crds.{module}" for module in OTHER_KINDS),
                 *("konverge.reconcilers.apps.operations.engines", "konverge.reconcilers.pools.instances.reconciler"),
                 *OPTIONAL,
                 *SERVERS,
@@ -79,8 +108,6 @@ assert [spec.name for spec in manager.controllers] == ["resourcepool", "resource
     ids=["import konverge", "konverge --help", "an operator", "a user's process", "one family"],
 )
 def test_a_start_imports_no_module_that_it_does_not_need(program: str, unneeded: tuple[str, ...]) -> None:
-    code = f"{program}\nimport sys\nprint('LOADED', *sys.modules)"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = ended.stdout.rpartition("LOADED ")[2].split()
+    loaded = printed_after(program, "*sys.modules")
     assert "konverge" in loaded
     assert [name for name in loaded if any(name == one or name.startswith(f"{one}.") for one in unneeded)] == []

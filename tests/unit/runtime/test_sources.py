@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -159,7 +158,7 @@ def test_a_child_of_another_owner_enqueues_nothing(reference: OwnerReference | N
 
 def test_a_child_without_owner_reference_enqueues_the_owner_that_known_by_names() -> None:
     spec = SPEC.owned[0]
-    known = replace(spec, known_by=lambda metadata: metadata.name.partition("-")[0] if "-" in metadata.name else "")
+    known = msgspec.structs.replace(spec, known_by=lambda metadata: metadata.name.partition("-")[0] if "-" in metadata.name else "")
     lost = change(cached("nightly-job", owner=owner()), cached("nightly-job"), name="nightly-job")
     assert [key.name for key in keys_of_owners(SPEC, known, lost)] == ["nightly"]
     [key] = keys_of_owners(SPEC, known, change(cached("nightly-job"), None, name="nightly-job"))
@@ -181,7 +180,7 @@ def test_a_child_without_owner_reference_enqueues_the_owner_that_known_by_names(
 def test_known_by_names_the_owner_of_a_child_whatever_its_controller(
     reference: OwnerReference | None, enqueued: list[str]
 ) -> None:
-    known = replace(SPEC.owned[0], known_by=lambda metadata: metadata.name.partition("-")[0])
+    known = msgspec.structs.replace(SPEC.owned[0], known_by=lambda metadata: metadata.name.partition("-")[0])
     deleted = change(cached("nightly-job", owner=reference), None, name="nightly-job")
     assert [key.name for key in keys_of_owners(SPEC, known, deleted)] == enqueued
 
