@@ -191,14 +191,14 @@ class MemberViews:
 
     def of_listed(self, instances: Iterable[Object], now: datetime) -> list[Member]:
         """Return the views of instances as the API server has them; the version of a cached instance is not decoded again."""
-        known = self._views
-        return [
-            view
-            if (view := known.get((metadata := instance.data.get("metadata") or {}).get("uid", ""))) is not None
-            and view.version == metadata.get("resourceVersion")
-            else self._view(instance, now)
-            for instance in instances
-        ]
+        views = []
+        for instance in instances:
+            metadata = instance.data.get("metadata") or {}
+            view = self._views.get(metadata.get("uid", ""))
+            if view is None or view.version != metadata.get("resourceVersion"):
+                view = self._view(instance, now)
+            views.append(view)
+        return views
 
     def _view(self, instance: Object, now: datetime) -> Member:
         pool, namespace = self._home
