@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -41,6 +41,7 @@ _FOREIGN_ANNOTATIONS: Final = (
     PoolsAnnotation.PROFILE_DEFAULTS,
 )
 """Annotations that only an instance with a claim has."""
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ def member_of(instance: Object, now: datetime, namespace: str = "", pool: str = 
         unready_since=_unready_since(instance),
         claim=claim,
         source=metadata,
-        corrections={} if correct else corrected_marks(metadata, pool),
+        corrections=_NOTHING if correct else corrected_marks(metadata, pool) or _NOTHING,
     )
 
 
@@ -185,20 +186,21 @@ class MemberViews:
             known.pop(metadata.uid, None)
             instance = find(metadata.namespace, metadata.name)
             if instance is not None:
-                known[metadata.uid] = self._view(instance, now)
+                # The cache's own metadata, so that a view holds no second copy of it.
+                known[metadata.uid] = replace(self._view(instance, now), source=metadata)
         self._views = {uid: known[uid] for uid in by_uid if uid in known}
         return list(self._views.values())
 
     def of_listed(self, instances: Iterable[Object], now: datetime) -> list[Member]:
         """Return the views of instances as the API server has them; the version of a cached instance is not decoded again."""
-        known = self._views
-        return [
-            view
-            if (view := known.get((metadata := instance.data.get("metadata") or {}).get("uid", ""))) is not None
-            and view.version == metadata.get("resourceVersion")
-            else self._view(instance, now)
-            for instance in instances
-        ]
+        views = []
+        for instance in instances:
+            metadata = instance.data.get("metadata") or {}
+            view = self._views.get(metadata.get("uid", ""))
+            if view is None or view.version != metadata.get("resourceVersion"):
+                view = self._view(instance, now)
+            views.append(view)
+        return views
 
     def _view(self, instance: Object, now: datetime) -> Member:
         pool, namespace = self._home

@@ -17,7 +17,7 @@ FEW: Final = 10
 MANY: Final = 110
 PER_NEIGHBOUR: Final = {
     "quota": 0.5,
-    "pools": 12,  # the list that precedes a creation decodes each member, and the status of the pool lists each member
+    "pools": 9,  # the list that precedes a creation decodes each member, and the status of the pool lists each member
     "operations": 0.5,
     "workspaces": 0.5,
     "applications": 2,  # periodic work falls into or out of the counted time: about a hundred calls; a scan of all instances takes 12 each

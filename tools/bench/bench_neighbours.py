@@ -77,7 +77,7 @@ class PoolsScale(PoolsWorld):
     async def fill(self, count: int) -> None:
         await install_crds(self.lab.client, [crd(each) for each in (NextcloudPool, Nextcloud, NextcloudInstance)])
         await install_crds(self.lab.client, [crd(NextcloudProfile)])
-        await self.start()
+        await self.start(creates=100)  # each window of creations lists the pool
         template = {"metadata": {"labels": {"tier": "pool-00"}}, "spec": {"replicas": 1}}
         spec = {"replicas": count, "allowedNamespaces": {"from": "All"}, "template": template}
         await self.lab.client.create(NextcloudPool.decode({"metadata": {"name": "pool-00"}, "spec": spec}))

@@ -61,10 +61,10 @@ class PoolsWorld(World):
         super().wrote(call, about, response)
         self.conflicts += response.status == 409
 
-    async def start(self) -> None:
-        """Start the family, and the stand-in as a process of its own."""
+    async def start(self, creates: int = 10) -> None:
+        """Start the family, with so many creations in a minute, and the stand-in as a process of its own."""
         everywhere = ManagerSettings(namespace=None, strict=True)
-        settings = PoolSettings(instance_namespace=self.lab.namespace)
+        settings = PoolSettings(instance_namespace=self.lab.namespace, creates_per_window=creates)
 
         def family(manager: Manager) -> None:
             for controller in controllers(settings, PoolMetrics.within(manager.metrics), Random(1)):

@@ -135,9 +135,8 @@ def _candidates(record: MemberRecord, instances: Reader[Object]) -> list[Metadat
         metadata.uid: metadata for metadata in instances.metadata_by_index(BY_POOL, f"{record.namespace}/{record.pool}")
     }
     named = {uid: labelled.get(uid) for uid in record.uids}
-    for uid in [
-        uid for uid, metadata in named.items() if metadata is None
-    ]:  # without the label, or in a former namespace
+    absent = [uid for uid, metadata in named.items() if metadata is None]
+    for uid in absent:  # without the label, or in a former namespace
         named[uid] = next(iter(instances.metadata_by_index(BY_UID, uid)), None)
     return [metadata for metadata in (named | labelled).values() if metadata is not None]
 
