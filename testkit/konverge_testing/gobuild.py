@@ -76,8 +76,8 @@ def build(
             )
             code = _wait(process, tick)
         if code:
-            output = log.read_text(errors="replace").splitlines()
-            raise InstallFailed(f"{build_failure(f'go build of {program}', output)}\nall of its output: {log}")
+            lines = log.read_text(errors="replace").splitlines()
+            raise InstallFailed(f"{build_failure(f'go build of {program}', lines)}\nall of its output: {log}")
     log.unlink()
 
 
