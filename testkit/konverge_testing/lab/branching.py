@@ -28,7 +28,7 @@ MOST: Final = 64
 LEAST: Final = 16
 """The fewest plans that justify a shared prefix of their own."""
 _REACH: Final = 2 * MOST
-"""The next plans among which a batch finds plans that share its prefix: further plans would run long before their turn."""
+"""The distance within which a batch takes plans of its prefix: plans further away would run too early."""
 
 
 @dataclass(frozen=True, slots=True)

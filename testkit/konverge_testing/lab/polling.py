@@ -1,7 +1,7 @@
-"""The wait for a state of one object: it is read again and again, ever more seldom.
+"""The wait for a state of an object: the object is read again and again, with longer and longer pauses.
 
-Guarantees: the test gets the object as it is stored at that moment, at each moment of `next_look`, whatever it depends on besides. In
-memory the server is asked only if something was stored since the last read, or if a fault may meet the read.
+Guarantees: at each moment of `next_look` the test gets the object as stored at that moment. In memory a read is sent only if something was
+stored since the last read, or if a fault may meet the read.
 """
 
 from __future__ import annotations
