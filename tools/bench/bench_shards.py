@@ -4,23 +4,14 @@ Replicas, API server and load are one process on a loop whose time is virtual: a
 protocol and not this machine. The rows of 100 replicas are computed: the shares by the hash itself over a sample of objects, the writes
 from the row before, which counts two writes for a move between live replicas and one write for an object of a stopped replica.
 
-CPU and memory of each replica are measured in processes of their own (`shard_replica.py`), in real time, against an API server in memory in
-this process: in each mode the same objects are created and changed once. The figures depend on the machine; compare the modes.
+`bench_replicas.py` measures CPU, memory and bytes of each replica as processes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import contextlib
-import json
-import sys
-import tempfile
 import uuid
-from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
 from functools import partial
-from pathlib import Path
 from random import Random
 from typing import Final
 
@@ -28,14 +19,10 @@ from harness import virtual
 from replicas import NAMESPACE
 from rows import QUICK, Row, row
 from shards import COORDINATOR, HASH, Shards
-from widgets import CONFIG_MAP, SECRET
+from widgets import CONFIG_MAP
 
-from konverge.client import Client
 from konverge.runtime.sharding.hashing import owner_of
-from konverge.runtime.sharding.ordinal import STATEFUL_SET
-from konverge.runtime.sharding.settings import MODES, ShardingMode, ShardingSettings
-from konverge_testing import ApiServer
-from konverge_testing.kubeconfigs import write_kubeconfig
+from konverge.runtime.sharding.settings import ShardingSettings
 
 OBJECTS: Final = 120 if QUICK else 1000
 SAMPLE: Final = 2000 if QUICK else 20000
@@ -45,8 +32,6 @@ WORKERS: Final = 5
 BODY: Final = 5000
 """Bytes of the data of an object whose bodies are counted."""
 REPLICAS: Final = (1, 2, 4)
-PROCESSES: Final = 3
-"""Replicas whose CPU and memory are measured; in the mode `off` one."""
 MANY: Final = 100
 ALL: Final = 1_000_000
 WRITES_PER_SECOND: Final = 500
@@ -56,8 +41,6 @@ WRITES_PER_SECOND: Final = 500
 def run() -> list[Row]:
     """Measure everything and return one row per figure."""
     rows = [*throughput(), *virtual(_moves), *(virtual(partial(_bodies, mode)) for mode in (HASH, COORDINATOR))]
-    for each in MODES:
-        rows += asyncio.run(_processes(each))
     return rows + shares() + rolling_update()
 
 
@@ -138,84 +121,6 @@ async def _bodies(mode: ShardingSettings) -> Row:
         whole = OBJECTS * max(len(item.body) for of_one in cached for item in of_one if item is not None)
     how = f"{OBJECTS:,} objects of {BODY / 1000:g} kB, 3 replicas; the replica with the most"
     return row(f"bodies in the cache of a replica, {mode.mode}", 100 * max(held) / whole, "%", how, "<= 45")
-
-
-class _Replica:
-    """A process of `shard_replica.py`."""
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-
-    async def used(self) -> dict[str, float]:
-        """Return the seconds of CPU since its start, its MiB of memory, and the objects in its cache."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(b"\n")
-        document: dict[str, float] = json.loads(await self._process.stdout.readline())
-        return document
-
-
-@contextlib.asynccontextmanager
-async def _replica(kubeconfig: Path, mode: str, name: str) -> AsyncIterator[_Replica]:
-    program = Path(__file__).with_name("shard_replica.py")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, program, kubeconfig, mode, name, stdin=PIPE, stdout=PIPE, stderr=asyncio.subprocess.DEVNULL
-    )
-    try:
-        yield _Replica(process)
-    finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        await process.wait()
-
-
-async def _copied(client: Client, value: str) -> None:
-    """Wait until the copy of each object has this value."""
-    wanted = base64.b64encode(value.encode()).decode()
-    async with asyncio.timeout(600):
-        while True:
-            results = await client.list(SECRET, NAMESPACE)
-            if sum(item.data["data"]["v"] == wanted for item in results) == OBJECTS:
-                return
-            await asyncio.sleep(0.25)
-
-
-async def _processes(mode: ShardingMode) -> list[Row]:
-    """Measure CPU and memory of each replica while all objects are created, shared and changed once."""
-    names = [f"bench-{number}" for number in range(1 if mode == "off" else PROCESSES)]
-    async with contextlib.AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        server = ApiServer(random=Random(1), rbac=False, namespaces=(NAMESPACE,))
-        await stack.enter_async_context(server)
-        shell = await stack.enter_async_context(server.http())
-        client = await stack.enter_async_context(Client(server.config(), name="bench-user", random=Random(2)))
-        kubeconfig = write_kubeconfig(folder / "kubeconfig", shell, namespace=NAMESPACE)
-        labels = {"app": "bench"}
-        pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "bench", "image": "bench"}]}}
-        spec = {"replicas": len(names), "serviceName": "bench", "selector": {"matchLabels": labels}, "template": pod}
-        await client.create(STATEFUL_SET.new("bench", NAMESPACE, spec=spec))
-        replicas = [await stack.enter_async_context(_replica(kubeconfig, mode, name)) for name in names]
-        body = "x" * BODY
-        for number in range(OBJECTS):
-            await client.create(CONFIG_MAP.new(f"source-{number}", NAMESPACE, data={"v": "1", "body": body}))
-        await _copied(client, "1")
-        await asyncio.sleep(15)  # members that joined late have their share
-        before = [await replica.used() for replica in replicas]
-        for number in range(OBJECTS):
-            changed = {"data": {"v": "2"}}
-            await client.patch(CONFIG_MAP, f"source-{number}", NAMESPACE, patch=changed, style="merge")
-        await _copied(client, "2")
-        after = [await replica.used() for replica in replicas]
-    how = f"{OBJECTS:,} objects of {BODY / 1000:g} kB, each changed once; processes, an API server in memory in another one"
-    return [
-        figure
-        for number, (first, last) in enumerate(zip(before, after, strict=True), start=1)
-        for figure in (
-            row(f"CPU of replica {number}, {mode}", 1000 * (last["cpu"] - first["cpu"]) / OBJECTS, "ms/object", how),
-            row(f"memory of replica {number}, {mode}", last["rss"], "MiB", how),
-            row(f"objects cached whole by replica {number}, {mode}", last["whole"], "1", how),
-        )
-    ]
 
 
 def _stamps_written(shards: Shards) -> int:

@@ -153,7 +153,7 @@ def ready(settings: dict[str, Any], *packages: str, synced: bool = True) -> None
 
 
 def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return what makes a loop: "asyncio" or "uvloop"."""
+    """Return the factory of a loop: "asyncio" or "uvloop"."""
     if name == "asyncio":
         return asyncio.new_event_loop
     import uvloop

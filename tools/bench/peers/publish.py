@@ -28,7 +28,8 @@ def publish(document: Path, text: str, plots: Mapping[str, str], records: Sequen
     folder = document.with_suffix("")
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.svg"):
-        old.unlink()
+        if not old.name.startswith("scale-"):  # another benchmark's
+            old.unlink()
     for name, svg in plots.items():
         (folder / name).write_text(svg)
     (folder / RUNS).write_text("".join(json.dumps(_figures(record)) + "\n" for record in records))

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 var verbs = []string{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
@@ -137,22 +138,23 @@ type counted struct {
 	code                                        int
 }
 
-// A traffic is the bytes of the bodies of a client, and its requests.
-type traffic struct{ requests, received, sent int }
+// A traffic is the requests of a client, and the bytes of its bodies.
+type traffic struct{ requests, received, sent atomic.Int64 }
 
 type counts struct {
 	sync.Mutex
 	requests map[counted]int
 	watches  map[string]int
-	clients  map[string]traffic
+	clients  map[string]*traffic
 }
 
-// moved counts a request of a client at its end, so a watch counts when it is over.
-func (c *counts) moved(client string, received, sent int) {
+func (c *counts) client(name string) *traffic {
 	c.Lock()
 	defer c.Unlock()
-	had := c.clients[client]
-	c.clients[client] = traffic{had.requests + 1, had.received + max(received, 0), had.sent + sent}
+	if c.clients[name] == nil {
+		c.clients[name] = &traffic{}
+	}
+	return c.clients[name]
 }
 
 func (c *counts) add(what counted) {
@@ -179,8 +181,8 @@ func (c *counts) write(to http.ResponseWriter) {
 		lines = append(lines, fmt.Sprintf(`apiserver_terminated_watchers_total{resource=%q} %d`, resource, number))
 	}
 	for client, each := range c.clients {
-		for name, number := range map[string]int{"requests": each.requests, "received_bytes": each.received, "sent_bytes": each.sent} {
-			lines = append(lines, fmt.Sprintf(`standin_client_%s_total{client=%q} %d`, name, client, number))
+		for name, number := range map[string]*atomic.Int64{"requests": &each.requests, "received_bytes": &each.received, "sent_bytes": &each.sent} {
+			lines = append(lines, fmt.Sprintf(`standin_client_%s_total{client=%q} %d`, name, client, number.Load()))
 		}
 	}
 	sort.Strings(lines)

@@ -77,7 +77,7 @@ func serve(folder string) error {
 }
 
 func newServer(token string) *server {
-	made := &server{store: newStore(), token: token, counts: counts{requests: map[counted]int{}, watches: map[string]int{}, clients: map[string]traffic{}}}
+	made := &server{store: newStore(), token: token, counts: counts{requests: map[counted]int{}, watches: map[string]int{}, clients: map[string]*traffic{}}}
 	for _, name := range []string{"default", "kube-system"} {
 		request := &write{store: made.store, kind: made.store.find("", "v1", "namespaces"), how: "Update", manager: "standin",
 			body: map[string]any{"metadata": map[string]any{"name": name}}}

@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // A server answers requests about the objects of a store. It knows one bearer token; what a client adds to the token is the name by which
@@ -32,11 +33,11 @@ func formOf(from *http.Request) form {
 // A metered response counts the bytes of its body.
 type metered struct {
 	http.ResponseWriter
-	sent int
+	sent *atomic.Int64
 }
 
 func (m *metered) Write(body []byte) (int, error) {
-	m.sent += len(body)
+	m.sent.Add(int64(len(body)))
 	return m.ResponseWriter.Write(body)
 }
 
@@ -73,10 +74,11 @@ func targetOf(path string) (target, bool) {
 func (s *server) ServeHTTP(to http.ResponseWriter, from *http.Request) {
 	to.Header().Set("Cache-Control", "no-cache, private")
 	client, known := strings.CutPrefix(from.Header.Get("Authorization"), "Bearer "+s.token)
-	if client != "" {
-		meter := &metered{ResponseWriter: to}
-		to = meter
-		defer func() { s.counts.moved(client, int(from.ContentLength), meter.sent) }()
+	if known && client != "" {
+		moved := s.counts.client(client)
+		moved.requests.Add(1)
+		moved.received.Add(max(from.ContentLength, 0))
+		to = &metered{to, &moved.sent}
 	}
 	if !known {
 		fail(to, &refusal{code: http.StatusUnauthorized, reason: "Unauthorized", message: "Unauthorized"})
