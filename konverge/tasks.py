@@ -54,7 +54,7 @@ async def wait_first(*waits: Wait) -> None:
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel these tasks, and wait for their end; their errors are dropped, also if the caller is cancelled meanwhile."""
+    """Cancel these tasks, and wait for their end; their errors are dropped, also after a cancellation of the caller."""
     for task in tasks:
         task.add_done_callback(_drop_error)
         task.cancel()
