@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Generic, NamedTuple, TypeVar
-
-import msgspec
 
 __all__ = ["MAX_REASONS", "QueueEntry", "Item", "EntryState", "WaitReason"]
 
@@ -53,7 +52,8 @@ class WaitReason(StrEnum):
     MIN_INTERVAL = "the minimum interval between two runs"
 
 
-class QueueEntry(msgspec.Struct, Generic[K], eq=False):
+@dataclass(slots=True, eq=False)
+class QueueEntry(Generic[K]):
     """A waiting key. It becomes ready at the earlier of `due` and `settled`, and not before the minimum interval is over."""
 
     key: K

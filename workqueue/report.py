@@ -6,9 +6,8 @@ Times are the loop's; `in_seconds` and `seconds` are relative to the time of the
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Generic, TypeVar
-
-import msgspec
 
 from konverge.workqueue.entry import WaitReason, join_reasons
 
@@ -17,7 +16,8 @@ __all__ = ["Snapshot", "Statistics", "Waiting", "Working"]
 K = TypeVar("K", bound=Hashable)
 
 
-class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
     """The queue in figures.
 
     `ready` entries wait for a worker, `held` entries for the end of their key's running work, `delayed` entries for their time; `depth`
@@ -43,7 +43,8 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     shutting_down: bool
 
 
-class Waiting(msgspec.Struct, Generic[K], frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting(Generic[K]):
     """A waiting key: the time of its next run, why it waits, and the reasons of the run.
 
     `next_at` is the earliest time of the next run, `in_seconds` the time until then (0 if the key is ready). `in_work` means that the key
@@ -75,7 +76,8 @@ class Waiting(msgspec.Struct, Generic[K], frozen=True, kw_only=True):
         return f"{self.key} runs in {self.in_seconds:.3g} s (waits for {self.wait}{failures}) because of: {self.why}"
 
 
-class Working(msgspec.Struct, Generic[K], frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Working(Generic[K]):
     """A key in work: its start, its reasons, and whether it will run again."""
 
     key: K
@@ -92,7 +94,8 @@ class Working(msgspec.Struct, Generic[K], frozen=True, kw_only=True):
         return join_reasons(self.reasons, self.more)
 
 
-class Snapshot(msgspec.Struct, Generic[K], frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot(Generic[K]):
     """The queue at one moment: the waiting keys in the expected order of their runs, and the keys in work.
 
     `left_out` counts the waiting keys beyond the limit of the call.

@@ -158,7 +158,9 @@ def test_a_child_of_another_owner_enqueues_nothing(reference: OwnerReference | N
 
 def test_a_child_without_owner_reference_enqueues_the_owner_that_known_by_names() -> None:
     spec = SPEC.owned[0]
-    known = msgspec.structs.replace(spec, known_by=lambda metadata: metadata.name.partition("-")[0] if "-" in metadata.name else "")
+    known = msgspec.structs.replace(
+        spec, known_by=lambda metadata: metadata.name.partition("-")[0] if "-" in metadata.name else ""
+    )
     lost = change(cached("nightly-job", owner=owner()), cached("nightly-job"), name="nightly-job")
     assert [key.name for key in keys_of_owners(SPEC, known, lost)] == ["nightly"]
     [key] = keys_of_owners(SPEC, known, change(cached("nightly-job"), None, name="nightly-job"))
