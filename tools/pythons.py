@@ -32,7 +32,7 @@ TESTS = (*(f"tests/unit/{room}" for room in ROOMS), "testkit/tests/unit")
 TOOLS = ("hypothesis", "pytest-timeout", "pytest-xdist", "trustme")
 GLIBC, MUSL, MACOS = "glibc", "musl", "macOS"
 NO_WHEEL = {MUSL: frozenset({"cel-expr-python"})}
-"""The dependencies of the test kit without a wheel for a C library. Tests of CEL expressions are left out there."""
+"""The dependencies of the test kit without a wheel for a C library and without a source. Tests of CEL expressions are left out there."""
 
 _COPIED = ("tests", "tools", "examples", "docs", "testkit/tests", "testkit/docs")
 _PROBE = """\
