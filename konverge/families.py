@@ -87,8 +87,8 @@ class Family(Generic[S]):
     install: Callable[[Manager, S], None]
     """Adds the controllers, webhooks and background work to a manager that was not started."""
     kinds: tuple[type[CustomResource[Any, Any]], ...] | Callable[[], tuple[type[CustomResource[Any, Any]], ...]] = ()
-    """The kinds that the family defines, those without a controller too. A function that returns the kinds keeps their modules out of
-    the imports of a daemon that does not run the family."""
+    """The kinds of the family, also kinds without a controller. A function keeps their modules out of the imports of a daemon without
+    the family."""
     documentation: str = ""
     """The page about the family: a URL. konverge's own families name a file of the repository."""
     cluster_wide: bool = False

@@ -71,7 +71,7 @@ def printed_after(program: str, values: str) -> list[str]:
 )
 def test_a_start_imports_few_modules_and_creates_few_dataclasses(program: str, modules: int, dataclasses: int) -> None:
     own, created = printed_after(program, f"*{OWN}"), printed_after(program, f"*{DATACLASSES}")
-    assert modules - 15 < len(own) <= modules, "lower the bound if a change imports less"
+    assert modules - 15 < len(own) <= modules, "lower the bound"
     assert dataclasses - 8 < len(created) <= dataclasses, (
         "the creation of a frozen dataclass takes as long as 40 msgspec.Struct: a value that no user builds is a Struct"
     )
