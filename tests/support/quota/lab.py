@@ -200,7 +200,7 @@ class Quotas:
     ) -> Any:
         """Wait for an object of a namespace ("" for none) to pass a test; a failure shows the object's last state.
 
-        What the running managers keep is then compared with a computation from scratch (`quota.oracle`).
+        The state that the running managers keep is then compared with a computation from scratch (`quota.oracle`).
         """
         last: Any = None
         loop = asyncio.get_running_loop()

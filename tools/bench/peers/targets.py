@@ -11,7 +11,7 @@ from peers.report import COLUMNS, Column, Record, of_session, value_of
 from peers.statistics_of import shown, spread
 
 OURS = ("konverge", "konverge-speed")
-"""What `pip install` gives, and what it gives with the extra: each is judged, so that neither hides the other."""
+"""konverge as `pip install` installs it, and with the extra: each is judged, so that neither hides the other."""
 
 
 @dataclass(frozen=True, slots=True)
