@@ -14,9 +14,10 @@ field: https://github.com/kubernetes-sigs/controller-runtime/issues/1464
 
 from __future__ import annotations
 
+import asyncio
 import enum
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -201,6 +202,8 @@ def _same_json(left: msgspec.Raw, right: msgspec.Raw) -> bool:
     return bytes(left) == bytes(right) or bool(msgspec.json.decode(left) == msgspec.json.decode(right))
 
 
+_SLICE: Final = 500
+"""Own writes that are compared in one turn of the event loop: a few milliseconds."""
 FIRST_WAIT = 0.005
 LONGEST_WAIT = 0.25
 
@@ -308,9 +311,13 @@ class StalenessBarrier:
         return (self._controller, key)
 
     async def behind(self, key: Key) -> str:
-        """Return the first object whose cached state lacks this key's own write, "" if the caches show all own writes."""
+        """Return the first object whose cached state lacks this key's own write, "" if the caches show all own writes.
+
+        Other tasks run after each 500 comparisons: one reconcile may have written thousands of objects.
+        """
         ledger, writer = self._client.ledger, self.writer(key)
-        for write in ledger.pending(writer):
+        pending = ledger.pending(writer)
+        for number, write in enumerate(pending, start=1):
             cache = self._informers.get(write.kind)
             informer = None if isinstance(cache, Narrowed) else cache
             view = look(write, informer)
@@ -319,6 +326,10 @@ class StalenessBarrier:
             if view is View.BEHIND:
                 return f"{write.kind.kind} {write.namespace}/{write.name}"
             ledger.seen(writer, write)
+            if number % _SLICE == 0:
+                await asyncio.sleep(0)
+        if len(pending) > _SLICE:
+            await asyncio.sleep(0)
         return ""
 
     async def _look_at_server(self, write: Write, informer: Informer | None) -> View:

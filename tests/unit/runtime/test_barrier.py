@@ -1,13 +1,24 @@
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from konverge.client import Write, WriteState
+from konverge.client.ledger import Ledger
 from konverge.informers import Selection
 from konverge.keys import Key
 from konverge.kinds import kind
-from konverge.runtime.consistency.own_writes import LONGEST_WAIT, BarrierWaits, View, look, pause
+from konverge.runtime.consistency.own_writes import (
+    LONGEST_WAIT,
+    BarrierWaits,
+    OwnVersions,
+    StalenessBarrier,
+    View,
+    look,
+    pause,
+)
+from konverge.tasks import cancel_and_wait
 
 JOB = kind("batch/v1", "Job")
 
@@ -59,3 +70,23 @@ def test_key_waits_up_to_the_limit_and_keeps_every_reason_once() -> None:
     assert waits.take(key, ("changed", "resync")) == ("created", "changed", "resync")
     assert waits.take(key, ("resync",)) == ("resync",)
     assert (key in waits, len(waits)) == (False, 0)
+
+
+async def test_other_tasks_run_while_thousands_of_writes_are_compared() -> None:
+    ledger, key, turns = Ledger(), Key("", JOB, "web", "a"), 0
+    client: Any = SimpleNamespace(ledger=ledger)
+    barrier = StalenessBarrier("jobs", client, {JOB: informer()}, OwnVersions())
+    for number in range(5000):
+        ledger.begin(barrier.writer(key), JOB, "web", f"job-{number}").settle("7", "uid")
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    other = asyncio.create_task(count())
+    assert await barrier.behind(key) == ""
+    assert ledger.pending(barrier.writer(key)) == ()
+    assert turns >= 9
+    await cancel_and_wait(other)
