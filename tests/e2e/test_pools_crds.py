@@ -2,15 +2,15 @@
 
 import pytest
 from crd_cases import Answer
-from pools.crd_cases import CASES
+from pools.crd_cases import TABLE
 
 pytestmark = pytest.mark.control_plane
 
 Answers = dict[str, Answer]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", TABLE.cases)
 def test_both_servers_decide_in_the_same_words_what_may_be_written(answers: tuple[Answers, Answers], name: str) -> None:
     real, memory = answers
-    assert CASES[name].words in real[name].message
+    assert TABLE.cases[name].words in real[name].message
     assert (memory[name].status, memory[name].message) == (real[name].status, real[name].message)

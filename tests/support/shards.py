@@ -188,8 +188,8 @@ class Shards(Replicas):
                 await asyncio.sleep(0.25)
 
     def overlaps(self) -> list[tuple[Span, Span]]:
-        """Return the reconciles of an object that overlap on two replicas, and the reconciles whose epoch does not exceed the previous
-        epoch.
+        """Return the reconciles of an object that overlap on two replicas, and the reconciles whose epoch does not exceed the epochs of
+        other replicas before. The reconciles of a leader have no epoch.
         """
         wrong = []
         spans: dict[str, list[Span]] = {}
@@ -198,13 +198,13 @@ class Shards(Replicas):
         for of_one in spans.values():
             ordered = sorted(of_one, key=lambda span: span.began)
             latest = ordered[0]
+            epoch = latest.epoch
             for span in ordered[1:]:
                 same = span.replica == latest.replica
-                if not same and (latest.ended is None or latest.ended > span.began or span.epoch <= latest.epoch):
+                late = not same and (latest.ended is None or latest.ended > span.began)
+                if late or 0 < span.epoch < epoch or (not same and span.epoch == epoch > 0):
                     wrong.append((latest, span))
-                if same and span.epoch < latest.epoch:
-                    wrong.append((latest, span))
-                latest = span
+                latest, epoch = span, max(epoch, span.epoch)
         return wrong
 
 
