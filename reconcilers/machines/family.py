@@ -16,22 +16,15 @@ __all__ = ["FAMILY"]
 
 
 def _kinds() -> tuple[type[CustomResource[Any, Any]], ...]:
-    from konverge.crds.machines_v1beta1 import (
-        NstanceCluster,
-        NstanceControlPlane,
-        NstanceMachine,
-        NstanceMachinePool,
-        NstanceMachineTemplate,
-        NstanceShardGroup,
-    )
+    from konverge.crds import machines_v1beta1 as kinds
 
     return (
-        NstanceCluster,
-        NstanceControlPlane,
-        NstanceMachine,
-        NstanceMachinePool,
-        NstanceMachineTemplate,
-        NstanceShardGroup,
+        kinds.NstanceCluster,
+        kinds.NstanceControlPlane,
+        kinds.NstanceMachine,
+        kinds.NstanceMachinePool,
+        kinds.NstanceMachineTemplate,
+        kinds.NstanceShardGroup,
     )
 
 

@@ -16,15 +16,15 @@ __all__ = ["FAMILY"]
 
 
 def _kinds() -> tuple[type[CustomResource[Any, Any]], ...]:
-    from konverge.crds.pools_v1alpha1 import (
-        Nextcloud,
-        NextcloudInstance,
-        NextcloudPool,
-        NextcloudProfile,
-        NextcloudVersionMap,
-    )
+    from konverge.crds import pools_v1alpha1 as kinds
 
-    return (Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile, NextcloudVersionMap)
+    return (
+        kinds.Nextcloud,
+        kinds.NextcloudInstance,
+        kinds.NextcloudPool,
+        kinds.NextcloudProfile,
+        kinds.NextcloudVersionMap,
+    )
 
 
 def _install(manager: Manager, settings: PoolSettings) -> None:
