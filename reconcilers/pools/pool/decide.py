@@ -29,7 +29,7 @@ from konverge.reconcilers.pools.members import PROVISIONED, Member
 from konverge.reconcilers.pools.words import InstancePhase
 from konverge.reconcilers.shared.delays import READ_AGAIN
 
-__all__ = ["PoolCounts", "PoolLimits", "PoolPlan", "PoolState", "Removal", "age_limit", "counts_of", "decide_pool"]
+__all__ = ["PoolCounts", "PoolLimits", "PoolPlan", "PoolState", "Removal", "age_limits", "counts_of", "decide_pool"]
 
 _SHARE: Final = 4
 """A quarter of the pool is replaced at a time."""
@@ -143,9 +143,9 @@ def _failed(unready: list[Member], now: datetime, limits: PoolLimits) -> list[Me
     return [member for member in unready if member.failed(now, limits.deadline)]
 
 
-def age_limit(member: Member, max_age: timedelta) -> timedelta:
-    """Return the age limit of an instance: up to a tenth below `max_age`, derived from its UID."""
-    return max_age * (1 - _JITTER * member.spread)
+def age_limits(members: Iterable[Member], max_age: timedelta) -> list[timedelta]:
+    """Return the age limit of each instance: up to a tenth below `max_age`, derived from its UID."""
+    return [max_age * (1 - _JITTER * member.spread) for member in members]
 
 
 def decide_pool(state: PoolState, now: datetime, limits: PoolLimits) -> PoolPlan:
@@ -255,10 +255,10 @@ def _expired(members: list[Member], max_age: timedelta, now: datetime, moments: 
     # A pool that was stored before the definition refused less would be replaced without end.
     longest, nothing = max(max_age, MIN_UNASSIGNED_AGE), timedelta(0)
     provisioned = PROVISIONED  # an instance that is not ready yet has the deadline of failed instances
+    known = [member for member in members if member.phase in provisioned]
     left = [
-        (longest * (1 - _JITTER * member.spread) - (now - member.created), member)
-        for member in members
-        if member.phase in provisioned
+        (limit - (now - member.created), member)
+        for limit, member in zip(age_limits(known, longest), known, strict=True)
     ]
     later = [time for time, _ in left if time > nothing]
     if later:

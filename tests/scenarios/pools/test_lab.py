@@ -12,7 +12,7 @@ from pools.lab import Clouds, guarded
 from konverge.clock import wall_clock
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile
 from konverge.reconcilers.pools.members import is_taken, member_of
-from konverge.reconcilers.pools.pool.decide import age_limit
+from konverge.reconcilers.pools.pool.decide import age_limits
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge_testing import Lab
 from konverge_testing.apiserver.faults.rules import Delay, Match, Rule
@@ -102,7 +102,9 @@ async def test_two_claims_race_the_end_of_the_instances_that_are_too_old(lab: La
     await here.pool(replicas=2, lifecycle={"maxUnassignedAge": "1h"})
     await the_end(here, ready=2, assigned=0)
     members = [member_of(one, wall_clock()) for one in await here.instances()]
-    first = min(one.created + age_limit(one, timedelta(hours=1)) for one in members)
+    first = min(
+        one.created + limit for one, limit in zip(members, age_limits(members, timedelta(hours=1)), strict=True)
+    )
     # The pool has listed its members and deletes the first; the claims take both before the request arrives.
     slow = Match(verbs=("delete",), resources=("nextcloudinstances.k8s.bnerd.com",))
     lab.server.faults.add(Rule(slow, Delay(seconds=3), count=1))

@@ -14,7 +14,7 @@ from konverge.reconcilers.pools.pool.decide import (
     STALE,
     PoolLimits,
     PoolState,
-    age_limit,
+    age_limits,
     decide_pool,
 )
 
@@ -220,7 +220,7 @@ def test_an_instance_without_a_stamp_is_as_old_as_the_recorded_digest(
 
 def test_instances_expire_one_after_the_other_although_they_were_created_together() -> None:
     state = PoolState(replicas=40, members=many(40), max_age=timedelta(hours=10))
-    limits = {age_limit(one, timedelta(hours=10)) for one in state.members}
+    limits = set(age_limits(state.members, timedelta(hours=10)))
     assert len(limits) == 40
     assert timedelta(hours=9) < min(limits) < timedelta(hours=9.2)
     assert timedelta(hours=9.8) < max(limits) <= timedelta(hours=10)
