@@ -108,9 +108,17 @@ def _family_of(entry: EntryPoint) -> Family[Any]:
 
 
 def check_kinds(hosted: Sequence[HostedFamily]) -> None:
-    """Raise ConfigError for a class without a declaration, and for two families with the same kind; imports the kinds of these families."""
+    """Import the kinds of these families.
+
+    Errors: ConfigError if an import fails, a class has no declaration, or two families have the same kind.
+    """
     for entry in hosted:
-        models = entry.family.models()
+        try:
+            models = tuple(entry.family.models())
+        except Exception as error:  # an import raises anything
+            raise ConfigError(
+                f"{entry}: its kinds cannot be imported ({type(error).__name__}: {error}); repair the distribution, or uninstall it"
+            ) from error
         if undeclared := [model.__name__ for model in models if not hasattr(model, "__konverge_declaration__")]:
             raise ConfigError(f"{entry}: declare {', '.join(undeclared)} with @kv.resource, or remove it from `kinds`")
     _check_unique("kind", hosted, _kind_names)

@@ -9,7 +9,14 @@ from hosted import NAMES, daemon_settings, distribution
 
 from konverge.crds.catalogue import own_resources
 from konverge.daemon.config import load
-from konverge.daemon.families import at_home, definitions_of, discover, install_families, installed_settings
+from konverge.daemon.families import (
+    at_home,
+    check_kinds,
+    definitions_of,
+    discover,
+    install_families,
+    installed_settings,
+)
 from konverge.daemon.programs import narrow
 from konverge.errors import ConfigError, UsageError
 from konverge.families import Family
@@ -174,6 +181,25 @@ def test_broken_family_is_one_error_with_its_distribution(
     with pytest.raises(ConfigError) as failed:
         discover()
     assert f"the family {entry.partition(' ')[0]} of acme-beds 1.0.0: " in str(failed.value)
+    assert message in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "message"),
+    [
+        ("lambda: __import__('no_such_module')", "its kinds cannot be imported (ModuleNotFoundError: No module named"),
+        ("lambda: Bed", "its kinds cannot be imported (TypeError: "),
+        ("lambda: (Settings,)", "declare Settings with @kv.resource"),
+    ],
+    ids=["failed import", "no tuple", "undeclared kind"],
+)
+async def test_broken_function_of_kinds_is_one_error_with_its_distribution(
+    installed: Install, kinds: str, message: str
+) -> None:
+    installed("acme-beds", "beds = acme_beds:FAMILY", source("beds").replace("kinds=(Bed,)", f"kinds={kinds}"))
+    with pytest.raises(ConfigError) as failed:
+        check_kinds(discover())
+    assert "the family beds of acme-beds 1.0.0: " in str(failed.value)
     assert message in str(failed.value)
 
 
