@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -32,7 +32,7 @@ from konverge.errors import MetadataOnly, UsageError, stack_of
 from konverge.fields import Owner
 from konverge.kinds import Kind, Resource
 from konverge.logs import get_logger
-from konverge.objects import Metadata, compare_versions, reached
+from konverge.objects import Metadata, Object, compare_versions, reached
 from konverge.selectors import LabelSelector
 from konverge.words import LogKey
 
@@ -125,6 +125,37 @@ class Cached(msgspec.Struct, frozen=True, gc=False):
                 f"read it live: await ctx.live(...).get({self.metadata.namespace!r}, {self.metadata.name!r})"
             )
         return kind.decode(self.data()) if dropped is None else cast(R, dropped.decode(kind, self.data()))
+
+
+class CachedObject(Object):
+    """A thin view of a cached object that decodes a private copy of it when its data are first used.
+
+    Most callers of `ctx.own` do not use the child that it returns.
+
+    >>> from konverge.kinds import kind
+    >>> child = CachedObject(Cached(Metadata(name="target"), b'{"data":{"url":"czM6Ly9i"}}'), kind("v1", "Secret"))
+    >>> child.get("data", "url"), child.kind_name
+    ('czM6Ly9i', 'Secret')
+    """
+
+    __slots__ = ("_cached", "_kind")
+
+    def __init__(self, cached: Cached, kind: Kind[Any]) -> None:
+        self._cached = cached
+        self._kind = kind
+        self._metadata = cached.metadata
+
+    if not TYPE_CHECKING:  # for mypy every attribute would exist
+
+        def __getattr__(self, name: str) -> Any:
+            if name != "data":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            data = self._cached.data()
+            # A list of the API server leaves both out of its items.
+            data.setdefault("apiVersion", self._kind.api_version)
+            data.setdefault("kind", self._kind.kind)
+            self.data = data
+            return data
 
 
 Path: TypeAlias = tuple[str, str]

@@ -18,7 +18,7 @@ import hashlib
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -38,6 +38,7 @@ from konverge.fields import (
     without_emptied,
 )
 from konverge.informers import Cached
+from konverge.informers.store import CachedObject
 from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
@@ -67,6 +68,10 @@ _ABSENT = object()
 
 HELD_RETRY = 30.0
 """Seconds before a held apply is tried again: only the object's version changed and no value of the intent, or the object is not cached."""
+
+
+_STATUSES: Final = 4096
+"""The remembered comparisons of statuses. Only objects that are reconciled again and again without a change profit from them."""
 
 
 class ApplyResult(msgspec.Struct, frozen=True):
@@ -259,24 +264,25 @@ class Applier:
         self._metadata_only = metadata_only
         self._results: LruDict[Key, dict[Owner, ApplyResult]] = LruDict(memory)
         self._refusals: LruDict[Key, Refusal] = LruDict(memory)
-        # The last comparison that found no change: most children are unchanged in each reconcile.
+        # The last comparison that found no change. Children have theirs in `Claims`.
         self._unchanged_digests: LruDict[Key, bytes] = LruDict(memory)
+        self._unchanged_statuses: LruDict[Key, bytes] = LruDict(_STATUSES)
         # Bounded by the number of label values of the metric.
         self._counters: dict[tuple[str, str], LoopCounter] = {}
 
-    def _count(self, kind: Kind[Any], result: str) -> None:
+    def _counter(self, kind: Kind[Any], result: str) -> LoopCounter:
         counter = self._counters.get((kind.kind, result))
         if counter is None:
             counter = self._metrics.applies.labels(controller=self._controller, kind=kind.kind, result=result)
             self._counters[kind.kind, result] = counter
-        counter.count += 1
+        return counter
 
-    def stands(self, key: Key, comparison: bytes, cached: Cached) -> Object | None:
-        """Return the cached object if the last comparison that found no change has this digest, else None."""
-        if not comparison or self._unchanged_digests.get(key) != comparison:
-            return None
-        self._count(key.kind, "skipped")
-        return Object(cached.data())
+    def _count(self, kind: Kind[Any], result: str) -> None:
+        self._counter(kind, result).count += 1
+
+    def skipped(self, kind: Kind[Any]) -> LoopCounter:
+        """Return the counter of the applies to a kind that were not sent, since nothing would have changed."""
+        return self._counter(kind, "skipped")
 
     def unchanged(self, intent: Mapping[str, Any], key: Key, cached: Cached | None, owner: Owner) -> Object | None:
         """Return the cached object if the intent would not change it, else None.
@@ -304,21 +310,20 @@ class Applier:
         subresource: str = "",
         writer: Hashable | None = None,
         on_behalf: Key | None = None,
-        comparison: bytes | None = None,
+        compare: bool = True,
     ) -> tuple[Object, bool]:
         """Apply an intent; returns the stored object, and whether anything was sent.
 
-        `comparison` is the digest that the caller passed to `stands`; None computes the digest here.
+        `compare` is False if the caller remembers the comparisons that find no change.
         With `on_behalf`, the object that is reconciled, applies that other writers undo are noticed.
         Errors: FieldsHeld if other managers own fields and `on_conflict` is HOLD, Contested if another writer of this manager undoes it
         again and again, and the errors of the client.
         """
         owner = Owner(manager, "Apply", subresource)
-        if comparison is None and cached is not None:
-            comparison = comparison_digest(cached, intent, owner)
-            standing = self.stands(key, comparison, cached)
-            if standing is not None:
-                return standing, False
+        comparison = comparison_digest(cached, intent, owner) if compare and cached is not None else b""
+        if comparison and cached is not None and self._unchanged_digests.get(key) == comparison:
+            self._count(key.kind, "skipped")
+            return CachedObject(cached, key.kind), False
         if has_nulls(intent):
             intent = await self._client.settle_nulls(key.kind, intent)
         unchanged_object = self.unchanged(intent, key, cached, owner)
@@ -394,6 +399,10 @@ class Applier:
         send the status. Raises the client's errors, and the check's.
         """
         owner = Owner(manager, "Apply", "status")
+        before = self._unchanged_statuses.get(key)
+        if before is not None and before == comparison_digest(cached, intent, owner):
+            self._count(key.kind, "skipped")
+            return None
         owned = (cached.owned or {}).get(owner)
         if owned is not None and changes_nothing(
             intent,
@@ -402,6 +411,8 @@ class Applier:
             (self._results.get(key) or _NO_RESULTS).get(owner),
         ):
             self._count(key.kind, "skipped")
+            if comparison := comparison_digest(cached, intent, owner):
+                self._unchanged_statuses.put(key, comparison)
             return None
         if check is not None:
             check()
@@ -460,8 +471,9 @@ class Applier:
         self._refusals.drop(key)
         self._results.drop(key)
         self._unchanged_digests.drop(key)
+        self._unchanged_statuses.drop(key)
 
     @property
     def remembered(self) -> int:
         """The number of remembered results."""
-        return len(self._results) + len(self._refusals) + len(self._unchanged_digests)
+        return len(self._results) + len(self._refusals) + len(self._unchanged_digests) + len(self._unchanged_statuses)

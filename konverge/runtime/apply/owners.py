@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
+
 from konverge.errors import NotOurs, OwnershipError
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from konverge.runtime.cache.readers import Caches
 
 __all__ = [
+    "Claim",
     "Claims",
     "back_reference",
     "by_back_reference",
@@ -78,6 +81,15 @@ def refuse_foreign(owner: Metadata, owner_kind: Kind[Any], child: Key, existing:
         )
 
 
+class Claim(msgspec.Struct, gc=False):
+    """The controller that applies a child, and the child's owner."""
+
+    controller: str
+    owner: Key
+    unchanged: bytes = b""
+    """The digest of the last comparison that found the child unchanged; see `comparison_digest`."""
+
+
 class Claims:
     """The controller that applies each child, and the child's owner; a child has one controller of the manager.
 
@@ -87,37 +99,39 @@ class Claims:
 
     def __init__(self, *, limit: int = 65536) -> None:
         self._limit = limit
-        self._children: OrderedDict[_Object, tuple[str, Key]] = OrderedDict()
+        self._children: OrderedDict[_Object, Claim] = OrderedDict()
         self._owners: dict[tuple[str, Key], set[_Object]] = {}
 
     def other(self, child: Key, controller: str) -> str:
         """Return the name of another controller that applies this child, "" if none does."""
-        holder = self._children.get(_object_of(child))
-        return "" if holder is None or holder[0] == controller else holder[0]
+        claim = self._children.get(_object_of(child))
+        return "" if claim is None or claim.controller == controller else claim.controller
 
-    def holds(self, child: Key, controller: str, owner: Key) -> bool:
-        """Return whether the claim on this child is this controller's on behalf of this owner, and renew it if it is."""
-        target = _object_of(child)
-        if self._children.get(target) != (controller, owner):
-            return False
-        self._children.move_to_end(target)
-        return True
+    def renew(self, child: _Object, controller: str, owner: Key) -> Claim | None:
+        """Return this controller's claim on a child on behalf of this owner, and renew it; None if it has none.
 
-    def take(self, child: Key, controller: str, owner: Key) -> None:
+        `child` is the kind in the form `ConfigMap` or `CronJob.batch`, the namespace and the name.
+        """
+        claim = self._children.get(child)
+        if claim is None or claim.controller != controller or claim.owner != owner:
+            return None
+        self._children.move_to_end(child)
+        return claim
+
+    def take(self, child: Key, controller: str, owner: Key) -> Claim:
         """Note that a controller applies a child."""
-        target, holder = _object_of(child), (controller, owner)
-        before = self._children.get(target)
-        if before == holder:
-            self._children.move_to_end(target)
-            return
-        if before is not None:
+        target = _object_of(child)
+        if (claim := self.renew(target, controller, owner)) is not None:
+            return claim
+        if (before := self._children.get(target)) is not None:
             self._drop(before, target)
-        self._children[target] = holder
+        claim = self._children[target] = Claim(controller, owner)
         self._children.move_to_end(target)
-        self._owners.setdefault(holder, set()).add(target)
+        self._owners.setdefault((controller, owner), set()).add(target)
         if len(self._children) > self._limit:
             oldest, forgotten = self._children.popitem(last=False)
             self._drop(forgotten, oldest)
+        return claim
 
     def forget(self, controller: str, owner: Key) -> None:
         """The owner was deleted: drop the claims on its behalf."""
@@ -129,7 +143,8 @@ class Claims:
         for name, owner in [holder for holder in self._owners if holder[0] == controller]:
             self.forget(name, owner)
 
-    def _drop(self, holder: tuple[str, Key], target: _Object) -> None:
+    def _drop(self, claim: Claim, target: _Object) -> None:
+        holder = (claim.controller, claim.owner)
         claimed = self._owners[holder]
         claimed.discard(target)
         if not claimed:

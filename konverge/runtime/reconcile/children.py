@@ -17,12 +17,12 @@ from konverge.errors import Conflict, Forbidden, NotFound, NotOurs, RetryAfter, 
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.objects import Metadata, MetadataObject, Object
-from konverge.runtime.apply.applier import comparison_digest
 from konverge.runtime.apply.conflicts import TAKE, Applied, Child, FieldsHeld, OnConflict
 from konverge.runtime.apply.owners import check_scope, controller_reference, refuse_foreign
 from konverge.runtime.consistency.own_writes import only_own_apply
 from konverge.runtime.reconcile.services import ReconcileServices
 from konverge.runtime.reconcile.trace import ReconcileTrace
+from konverge.runtime.reconcile.unchanged import UnchangedChildren
 from konverge.selectors import LabelSelector
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ class Children:
         self._services = services
         self._owner = owner
         self._trace = trace
-        self._applied: set[tuple[Key, str]] = set()
+        # API version, kind, namespace, name and subresource.
+        self._applied: set[tuple[str, str, str, str, str]] = set()
+        self.unchanged = UnchangedChildren(services, owner, trace, self._applied)
         # Looked up once in a reconcile, and not for each child.
         self._namespaced: dict[Kind[Any], bool] = {}
         self._reference = controller_reference(services.kind, owner)
@@ -77,9 +79,16 @@ class Children:
 
     async def own(self, object_: Resource, on_conflict: OnConflict, *, adopt: bool) -> tuple[Key, Object, bool]:
         """Apply one owned child; returns its key, the stored object, and whether anything was sent."""
-        standing, comparison = self._standing(object_, adopt=adopt)
-        if standing is not None:
-            return standing
+        child, comparison = self.unchanged.find(object_, adopt=adopt)
+        if child is None:
+            return await self.compare_and_apply(object_, on_conflict, adopt=adopt, comparison=comparison)
+        seen = child.metadata
+        return Key("", kind_of(object_), seen.namespace, seen.name), child, False
+
+    async def compare_and_apply(
+        self, object_: Resource, on_conflict: OnConflict, *, adopt: bool, comparison: bytes | None
+    ) -> tuple[Key, Object, bool]:
+        """Apply an owned child that `unchanged.find` did not settle; `comparison` is the digest that it returned."""
         key, intent, namespaced = await self.identify(object_)
         services, owner = self._services, self._owner
         if key.kind not in services.owned:
@@ -110,9 +119,11 @@ class Children:
                 return key, dying if partial is None else view_of(dying, partial), False
             metadata["uid"] = existing.uid
         before = len(self._trace.writes)
-        services.claims.take(key, services.controller, self._trace.key)
-        stored = await self.send(key, intent, cached, on_conflict, comparison=comparison)
+        claim = services.claims.take(key, services.controller, self._trace.key)
+        stored = await self.send(key, intent, cached, on_conflict, compare=comparison is None)
         sent = len(self._trace.writes) > before
+        if comparison and not sent:
+            claim.unchanged = comparison
         if existing is None:
             self._note_made(key)
         if (
@@ -123,37 +134,6 @@ class Children:
         ):
             services.own_versions.add(key, stored.metadata.resource_version)
         return key, stored if partial is None else view_of(stored, partial), sent
-
-    def _standing(self, object_: Resource, *, adopt: bool) -> tuple[tuple[Key, Object, bool] | None, bytes | None]:
-        """Return what `own` returns for a child that an equal comparison found unchanged, else None; and the comparison's digest.
-
-        The digest covers all that `own` derives the intent and its refusals from, apart from the claims and the earlier applies of this
-        reconcile. A child that the digest does not settle takes the whole way.
-        """
-        services, trace = self._services, self._trace
-        if services.partial:
-            return None, None
-        kind = kind_of(object_)
-        data = object_.data if object_.__class__ is Object else object_.to_dict()
-        metadata = data.get("metadata")
-        if metadata.__class__ is not dict:
-            return None, None
-        mine, owner = trace.key, self._owner
-        namespace, name = metadata.get("namespace", mine.namespace), metadata.get("name", "")
-        key = Key("", kind, namespace, name)
-        cached = services.caches.cached(key)
-        if cached is None:
-            return None, None
-        comparison = comparison_digest(cached, data, services.manager, owner.uid, owner.name, mine.namespace, adopt)
-        target = (key, "")
-        if trace.ended or target in self._applied or not services.claims.holds(key, services.controller, mine):
-            return None, comparison
-        stored = services.applier.stands(key, comparison, cached)
-        if stored is None:
-            return None, comparison
-        self._applied.add(target)
-        trace.skipped += 1
-        return (key, stored, False), comparison
 
     async def _create(self, key: Key, intent: dict[str, Any]) -> Object | None:
         """Create a child that the cache does not show; None, with nothing changed, if it exists after all.
@@ -269,13 +249,14 @@ class Children:
         *,
         subresource: str = "",
         new: bool = False,
-        comparison: bytes | None = None,
+        compare: bool = True,
     ) -> Object:
         """Apply an intent, once in a reconcile; returns the stored object. With `new` it can only create the object.
 
-        `comparison` is the digest of the comparison with the cache if the caller has computed it.
+        `compare` is False if the caller remembers the comparisons that find no change.
         """
-        if (key, subresource) in self._applied:
+        target = (key.kind.api_version, key.kind.kind, key.namespace, key.name, subresource)
+        if target in self._applied:
             raise UsageError(
                 f"{key} was applied twice in one reconcile; an apply carries the whole intent, the second would undo the first"
             )
@@ -292,12 +273,12 @@ class Children:
                 subresource=subresource,
                 writer=self._trace.writer,
                 on_behalf=None if new else self._trace.key,
-                comparison=comparison,
+                compare=compare,
             )
         except FieldsHeld as held:
             self._trace.look_again = min(self._trace.look_again, held.look_again)
             raise
-        self._applied.add((key, subresource))
+        self._applied.add(target)
         if sent:
             self._trace.writes.append(f"apply {subresource} of {key}" if subresource else f"apply {key}")
         else:

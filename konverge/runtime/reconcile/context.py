@@ -16,16 +16,16 @@ import structlog
 
 from konverge.client.guarded import expected_version, object_changed
 from konverge.client.requests import Propagation
-from konverge.dropped import decode_stored
 from konverge.errors import Conflict, NotFound, UsageError
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
-from konverge.objects import Metadata, Object
+from konverge.objects import Metadata
 from konverge.outcome import Outcome, RequeueAfter
 from konverge.runtime.apply.conflicts import HOLD, TAKE, Applied, Child, FieldsHeld, OnConflict
 from konverge.runtime.cache.readers import Live, Reader
 from konverge.runtime.events.core import Regarding
 from konverge.runtime.reconcile.children import Children
+from konverge.runtime.reconcile.own_effect import OwnEffect, decode_like, described
 from konverge.runtime.reconcile.plan import Delete, Patch, Plan, PlannedEvent
 from konverge.runtime.reconcile.services import ReconcileServices
 from konverge.runtime.reconcile.status import StatusEditor
@@ -165,12 +165,9 @@ class Context(Generic[R_co]):
         of this manager; OwnershipError for an owner that the garbage collector would not honour; FieldsHeld if other managers own
         fields and `on_conflict` is HOLD; Contested if another writer of this manager undoes each apply of the same object.
         """
-
-        async def start() -> R:
-            _, stored, _ = await self._children.own(object_, on_conflict, adopt=adopt)
-            return _decode_like(object_, stored)
-
-        return self.trace.effect(lambda: f"ctx.own({_what(object_)})", start)
+        effect = OwnEffect(self._children, object_, on_conflict, adopt)
+        self.trace.effects.append(effect)
+        return effect
 
     def apply_children(self, children: Iterable[Child | Resource]) -> Effect[Applied]:
         """Apply these children in order, then delete owned children outside the set.
@@ -208,9 +205,9 @@ class Context(Generic[R_co]):
                 )
             else:
                 stored = await self._children.apply(key, intent, TAKE if force else HOLD, subresource)
-            return _decode_like(object_, stored)
+            return decode_like(object_, stored)
 
-        return self.trace.effect(lambda: f"ctx.apply({_what(object_)})", start)
+        return self.trace.effect(lambda: f"ctx.apply({described(object_)})", start)
 
     @overload
     def patch(
@@ -486,20 +483,6 @@ class Context(Generic[R_co]):
 
 def _as_children(children: tuple[Child | Resource, ...]) -> tuple[Child, ...]:
     return tuple(child if isinstance(child, Child) else Child(child) for child in children)
-
-
-def _decode_like(object_: R, stored: Object) -> R:
-    intent: Any = object_
-    if stored.__class__ is Object and intent.__class__ is Object:
-        stored.data.setdefault("apiVersion", intent.data["apiVersion"])
-        stored.data.setdefault("kind", intent.data["kind"])
-        return stored  # type: ignore[return-value]  # both are plain views
-    kind: Kind[R] = kind_of(object_)
-    return kind.decode(stored.data) if stored.__class__ is Object else decode_stored(kind, stored)
-
-
-def _what(object_: Resource) -> str:
-    return f"{kind_of(object_).kind} {object_.metadata.path}"
 
 
 def _on_loop(loop: asyncio.AbstractEventLoop) -> bool:

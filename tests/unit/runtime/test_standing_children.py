@@ -116,3 +116,27 @@ async def test_a_second_apply_of_a_standing_child_in_one_reconcile_is_refused(la
     before = len(refused)
     await resync(lab)
     assert len(refused) == before + 1
+
+
+@pytest.mark.parametrize("again", [lambda child: child, lambda child: kv.Object(child.to_dict())])
+async def test_a_child_that_own_returned_can_be_applied_again(lab: Lab, again: Any) -> None:
+    """The next reconcile takes the returned child, changed, as its intent."""
+    returned: list[kv.Object] = []
+
+    async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        child = await ctx.own(CONFIG_MAP.new("child", w.namespace, data={"k": str(w.spec.parts)}))
+        if returned:
+            mine = again(returned[-1])
+            mine.data["data"]["k"] = "from the returned child"
+            mine.data["metadata"] = {"name": "second", "namespace": w.namespace}
+            await ctx.own(mine)
+        returned.append(child)
+        return kv.Done()
+
+    await lab.start(lambda manager: manager.add(kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(reconcile))))
+    await lab.create(widget())
+    await lab.settled()
+    for _ in range(3):
+        await resync(lab)
+    assert (await lab.get(CONFIG_MAP, "child")).get("data", "k") == "0"
+    assert (await lab.get(CONFIG_MAP, "second")).get("data", "k") == "from the returned child"

@@ -84,7 +84,7 @@ async def main() -> None:
     client = ClientSettings(max_in_flight=max(ClientSettings.max_in_flight, told.workers + 16))
     controller = kv.Controller.of(Item).with_(concurrency=told.workers)
     if told.owners:
-        controller = controller.owns(CONFIG_MAP)
+        controller = controller.owns(CONFIG_MAP, own_writes=told.own_writes)
     manager = kv.Manager(
         MANAGER,
         kv.ClientConfig.in_cluster(mount=told.mount),
@@ -104,6 +104,7 @@ async def main() -> None:
             "concurrency": told.workers,
             "max_in_flight": client.max_in_flight,
             "events": told.events,
+            "events of own applies to children": "enqueue (default)" if told.own_writes else "enqueue nothing",
             "barrier": "10 s (default)",
             "metrics": "counted, not served",
             "objects": "typed (pydantic)",

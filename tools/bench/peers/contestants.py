@@ -40,7 +40,9 @@ class Contestant:
 
 CONTESTANTS = (
     Contestant("konverge", "konverge", "python", "konverge_peer"),
-    Contestant("konverge-speed", "konverge[speed]", "python", "konverge_peer", {"PEER_LOOP": "uvloop"}),
+    Contestant(
+        "konverge-speed", "konverge[speed]", "python", "konverge_peer", {"PEER_LOOP": "uvloop", "PEER_OWN_WRITES": "0"}
+    ),
     Contestant("bare-loop", "bare asyncio loop (limit)", "python", "bare_loop", owns=False),
     Contestant(
         "bare-writer",

@@ -9,6 +9,7 @@ A contestant is one program. Its environment configures it:
     PEER_VARIANT, PEER_EVENTS      which form of a contestant that has several
     PEER_KINDS, PEER_WATCHES       konverge only: how many kinds to watch, and how many watches of the first, each with a selector
     PEER_LOOP                      konverge only: "asyncio" or "uvloop"
+    PEER_OWN_WRITES                konverge only: "0" enqueues nothing for the events of its own applies to children
     PEER_STALLS                    "1" measures the stalls of the loop from the start on
 
 It prints one JSON object a line on standard output; other lines are ignored:
