@@ -257,6 +257,16 @@ def test_scenario_mark_accepts_only_foreign_false_and_a_number_of_plans(
     result.stdout.fnmatch_lines([line]) if outcomes else result.stderr.fnmatch_lines([line])
 
 
+def test_scenarios_of_a_file_take_turns_whichever_of_them_is_selected(pytester: pytest.Pytester) -> None:
+    marked = "\n".join(
+        f"@pytest.mark.scenario(quick=4)\nasync def test_{name}(lab): ...\n\nasync def test_{name}_once(lab): ...\n"
+        for name in "abc"
+    )
+    items = {item.name: item for item in pytester.getitems(f"import pytest\n\n{marked}")}
+    first, second, third = (labs.turn_of(items[f"test_{name}"]) for name in "abc")
+    assert (second, third) == (first + 1, first + 2)
+
+
 def test_a_saved_plan_that_fails_fails_again_alone(lab_suite: pytest.Pytester) -> None:
     lab_suite.makepyfile(
         test_things=LAB_SUITE.replace(
