@@ -195,7 +195,7 @@ def test_an_unmarked_coroutine_test_has_its_lab_beside_tests_of_every_style(
 
 
 def test_a_scenario_is_rerun_under_every_plan_and_the_count_is_printed(lab_suite: pytest.Pytester) -> None:
-    result = lab_suite.runpytest_subprocess("--lab=quick", "--lab-budget=3", "--lab-seed=4", "-k", "unmarked")
+    result = lab_suite.runpytest_subprocess("--lab=quick", "--lab-budget=2", "--lab-seed=4", "-k", "unmarked")
     result.assert_outcomes(passed=2, deselected=3)
     result.stdout.fnmatch_lines(["lab: *test_unmarked[[]every fault[]]: * plans ran, 0 failed, * were pruned*"])
 
@@ -251,7 +251,7 @@ def test_scenario_mark_accepts_only_foreign_false_and_a_number_of_plans(
     lab_suite: pytest.Pytester, mark: str, outcomes: dict[str, int], line: str
 ) -> None:
     lab_suite.makepyfile(test_things=LAB_SUITE.replace("@pytest.mark.scenario", f"@pytest.mark.scenario{mark}"))
-    result = lab_suite.runpytest_subprocess("--lab=quick", "--lab-budget=3", "-k", "unmarked")
+    result = lab_suite.runpytest_subprocess("--lab=quick", "--lab-budget=1", "-k", "unmarked")
     if outcomes:
         result.assert_outcomes(**outcomes, deselected=3)
     result.stdout.fnmatch_lines([line]) if outcomes else result.stderr.fnmatch_lines([line])
