@@ -210,7 +210,7 @@ def explore(
     variable CI is set) a plan that the budget does not reach is a failure.
     """
     began, began_cpu = monotonic(), cpu_time()
-    reference = run(scenario, Plan(name="reference"), long=True)
+    reference = run(scenario, Plan(name="reference"), long=mode == "full", early_resync=mode == "quick")
     report = Report(reference, strict=in_ci() if strict is None else strict)
     if reference.problems:
         report.failures.append(Failure(reference.plan, reference.problems, reference, None))
