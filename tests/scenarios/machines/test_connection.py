@@ -23,8 +23,8 @@ KUBECONFIG = f"{NAME}-kubeconfig"
 
 @pytest.fixture
 def connecting(farm: Farm) -> Farm:
-    """A farm with the default settings, before its operator runs."""
-    farm.settings = MachineSettings(namespace=farm.lab.namespace, cluster_id="acme", tenant="blue")
+    """A farm with the default settings, before its operator runs. Its shards are polled seldom: polls would take most of these tests."""
+    farm.settings = MachineSettings(namespace=farm.lab.namespace, cluster_id="acme", tenant="blue", poll=900.0)
     for name in farm.world.shards:
         farm.set_static(name, 0)
     return farm
