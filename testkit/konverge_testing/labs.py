@@ -138,11 +138,11 @@ def _options(item: pytest.Item) -> dict[str, Any]:
     return {
         "foreign": bool(marker.kwargs.get("foreign", True)),
         "quick": quick,
-        "turn": None if quick is None else turn_of(item),
+        "position": None if quick is None else position_of(item),
     }
 
 
-def turn_of(item: pytest.Item) -> int:
+def position_of(item: pytest.Item) -> int:
     """Return the place of a scenario among the scenarios of its file, whichever tests are selected."""
     assert isinstance(item, pytest.Function)
     scenarios = [
@@ -180,7 +180,7 @@ class Explored(pytest.Item):
         scenario: Callable[[Lab], Any],
         foreign: bool,
         quick: int | None,
-        turn: int | None,
+        position: int | None,
         **more: Any,
     ) -> None:
         super().__init__(**more)
@@ -188,7 +188,7 @@ class Explored(pytest.Item):
         self._scenario = scenario
         self._foreign = foreign
         self._quick = quick
-        self._turn = turn
+        self._position = position
         limit = _timeout(self.config)
         if limit is not None:
             self.add_marker(pytest.mark.timeout(limit))
@@ -220,7 +220,7 @@ class Explored(pytest.Item):
                 only=only,
                 foreign=self._foreign,
                 quick=self._quick,
-                turn=self._turn,
+                position=self._position,
             )
         except UsageError as error:
             pytest.fail(str(error), pytrace=False)

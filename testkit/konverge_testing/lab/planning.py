@@ -168,14 +168,14 @@ def _unmatched(reference: Run, names: Sequence[str]) -> Iterator[str]:
         yield f"{pattern!r}" + "".join(f"; the nearest is {name!r}" for name in nearest)
 
 
-def spread_over_faults(plans: Iterable[Plan], random: Random, turn: int | None = None) -> list[Plan]:
+def spread_over_faults(plans: Iterable[Plan], random: Random, position: int | None = None) -> list[Plan]:
     """Shuffle plans: every kind of fault appears once before any kind appears twice, and so on.
 
     Deletions and edits of children by hand after the last write take every other place at the beginning: only these plans and a few others
     find an operator that skips work because it assumes the work is done.
 
-    With a `turn` the other kinds follow a fixed cyclic order that each turn enters at another kind. So the first plans of scenarios with
-    consecutive turns have different kinds of fault.
+    With a `position` the other kinds follow a fixed cyclic order, and the position selects the first kind. So the first plans of scenarios
+    with consecutive positions have different kinds of fault.
     """
     drawn = list(plans)
     random.shuffle(drawn)
@@ -183,8 +183,8 @@ def spread_over_faults(plans: Iterable[Plan], random: Random, turn: int | None =
     by_hand = _in_rounds([plan for plan in drawn if _is_by_hand(plan, last)], _child_and_deed)[:_MOST_BY_HAND]
     names = {plan.name for plan in by_hand}
     others = [plan for plan in drawn if plan.name not in names]
-    if turn is not None:
-        others = _from_turn(others, turn)
+    if position is not None:
+        others = _from_position(others, position)
     others = _in_rounds(others, kind_of_fault)
     pairs = zip_longest(by_hand, others[: len(by_hand)])
     return [plan for pair in pairs for plan in pair if plan is not None] + others[len(by_hand) :]
@@ -196,13 +196,13 @@ def _in_rounds(plans: Iterable[Plan], kind: Callable[[Plan], str]) -> list[Plan]
     return [plan for _, plan in sorted(((next(rounds[kind(plan)]), plan) for plan in plans), key=itemgetter(0))]
 
 
-def _from_turn(plans: list[Plan], turn: int) -> list[Plan]:
-    """Sort plans by the kind of fault, beginning with the kinds of a turn.
+def _from_position(plans: list[Plan], position: int) -> list[Plan]:
+    """Sort plans by the kind of fault, in a cyclic order whose first kind depends on the position.
 
-    Multiples of the golden ratio are spread almost evenly over a circle, whatever their number: so are the first kinds of the turns.
+    Multiples of the golden ratio are spread almost evenly over a circle, whatever their number, and so are the first kinds.
     """
     kinds = sorted({kind_of_fault(plan) for plan in plans}, key=lambda kind: (crc32(kind.encode()), kind))
-    start = int(turn * _GOLDEN_RATIO % 1.0 * len(kinds))
+    start = int(position * _GOLDEN_RATIO % 1.0 * len(kinds))
     places = {kind: place for place, kind in enumerate(kinds[start:] + kinds[:start])}
     return sorted(plans, key=lambda plan: places[kind_of_fault(plan)])
 

@@ -257,13 +257,13 @@ def test_scenario_mark_accepts_only_foreign_false_and_a_number_of_plans(
     result.stdout.fnmatch_lines([line]) if outcomes else result.stderr.fnmatch_lines([line])
 
 
-def test_scenarios_of_a_file_take_turns_whichever_of_them_is_selected(pytester: pytest.Pytester) -> None:
+def test_position_of_a_scenario_in_its_file_does_not_depend_on_selection(pytester: pytest.Pytester) -> None:
     marked = "\n".join(
         f"@pytest.mark.scenario(quick=4)\nasync def test_{name}(lab): ...\n\nasync def test_{name}_once(lab): ...\n"
         for name in "abc"
     )
     items = {item.name: item for item in pytester.getitems(f"import pytest\n\n{marked}")}
-    first, second, third = (labs.turn_of(items[f"test_{name}"]) for name in "abc")
+    first, second, third = (labs.position_of(items[f"test_{name}"]) for name in "abc")
     assert (second, third) == (first + 1, first + 2)
 
 

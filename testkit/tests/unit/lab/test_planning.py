@@ -276,16 +276,16 @@ def test_random_plan_joins_two_or_three_faults_reproducibly_by_seed() -> None:
     assert all(plan.same_end == all(one.same_end for one in plans if one.name in plan.name) for plan in many)
 
 
-def test_a_few_plans_of_consecutive_turns_have_every_kind_of_fault() -> None:
+def test_a_few_plans_of_consecutive_positions_have_every_kind_of_fault() -> None:
     plans = plans_of(reference(write(1), commit(), write(2), watched={"configmaps": 3}), process="lab").plans
     kinds = {kind_of_fault(plan) for plan in plans}
     few = len(kinds) // 4
-    first = [spread_over_faults(plans, Random(1), turn)[:few] for turn in range(20, 28)]
+    first = [spread_over_faults(plans, Random(1), position)[:few] for position in range(20, 28)]
     assert {kind_of_fault(plan) for chosen in first for plan in chosen} == kinds
     assert len({kind_of_fault(plan) for plan in first[0]}) == few
 
 
-def test_a_turn_leaves_no_plan_out_and_repeats_no_kind_early() -> None:
+def test_a_position_leaves_no_plan_out_and_repeats_no_kind_early() -> None:
     plans = plans_of(reference(write(1), commit(), write(2), watched={"configmaps": 3}), process="lab").plans
     drawn = spread_over_faults(plans, Random(1), 3)
     assert sorted(plan.name for plan in drawn) == sorted(plan.name for plan in plans)
