@@ -135,7 +135,22 @@ def _options(item: pytest.Item) -> dict[str, Any]:
             f"{item.nodeid}: the mark `scenario` takes nothing but foreign=False, for a test that plays other people itself, and "
             "quick=NUMBER, the number of plans of --lab=quick, for one whose plans are dear"
         )
-    return {"foreign": bool(marker.kwargs.get("foreign", True)), "quick": quick}
+    return {
+        "foreign": bool(marker.kwargs.get("foreign", True)),
+        "quick": quick,
+        "position": None if quick is None else position_of(item),
+    }
+
+
+def position_of(item: pytest.Item) -> int:
+    """Return the place of a scenario among the scenarios of its file, whichever tests are selected."""
+    assert isinstance(item, pytest.Function)
+    scenarios = [
+        name
+        for name, value in vars(item.module).items()
+        if any(mark.name == "scenario" for mark in getattr(value, "pytestmark", ()))
+    ]
+    return scenarios.index(item.originalname) if item.originalname in scenarios else 0
 
 
 def _timeout(config: pytest.Config) -> float | None:
@@ -159,13 +174,21 @@ class Explored(pytest.Item):
     """A test that is rerun under every plan; it fails if one of these runs fails."""
 
     def __init__(
-        self, *, test: pytest.Item, scenario: Callable[[Lab], Any], foreign: bool, quick: int | None, **more: Any
+        self,
+        *,
+        test: pytest.Item,
+        scenario: Callable[[Lab], Any],
+        foreign: bool,
+        quick: int | None,
+        position: int | None,
+        **more: Any,
     ) -> None:
         super().__init__(**more)
         self._test = test
         self._scenario = scenario
         self._foreign = foreign
         self._quick = quick
+        self._position = position
         limit = _timeout(self.config)
         if limit is not None:
             self.add_marker(pytest.mark.timeout(limit))
@@ -197,6 +220,7 @@ class Explored(pytest.Item):
                 only=only,
                 foreign=self._foreign,
                 quick=self._quick,
+                position=self._position,
             )
         except UsageError as error:
             pytest.fail(str(error), pytrace=False)

@@ -12,8 +12,6 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.meta.conftest import Tree
-
 
 @pytest.mark.parametrize(
     ("sentence", "faults"),
@@ -173,10 +171,6 @@ def test_reference_is_a_link_an_issue_or_a_kep_to_follow(text: str, references: 
 )
 def test_every_file_is_counted_for_one_room(path: str, room: str | None) -> None:
     assert prose.room_of(Path(path)) == room
-
-
-def test_no_habit_of_language_grew_in_this_tree(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
-    assert prose.main(["--check"], tree.root) == 0, capsys.readouterr().err
 
 
 @pytest.fixture

@@ -198,6 +198,7 @@ def explore(
     workers: int = 1,
     foreign: bool = True,
     quick: int | None = None,
+    position: int | None = None,
     strict: bool | None = None,
 ) -> Report:
     """Run a scenario under every plan; see the module.
@@ -205,10 +206,11 @@ def explore(
     `budget` is in CPU seconds of each process, and replaces the number of plans in quick mode. `only` replaces the plans. `prune` False
     runs the pruned plans too. With `workers` above 1 the plans run in that many processes, if processes can be forked. `foreign` False
     prunes the plans with writes of other clients, for a scenario that plays these clients itself. `quick` is the number of plans of quick
-    mode (None: `QUICK`). With `strict` (None: if the variable CI is set) a plan that the budget does not reach is a failure.
+    mode (None: `QUICK`). Scenarios with different values of `position` begin with different kinds of fault. With `strict` (None: if the
+    variable CI is set) a plan that the budget does not reach is a failure.
     """
     began, began_cpu = monotonic(), cpu_time()
-    reference = run(scenario, Plan(name="reference"), long=True)
+    reference = run(scenario, Plan(name="reference"), long=mode == "full", early_resync=mode == "quick")
     report = Report(reference, strict=in_ci() if strict is None else strict)
     if reference.problems:
         report.failures.append(Failure(reference.plan, reference.problems, reference, None))
@@ -226,7 +228,7 @@ def explore(
     random = Random(f"konverge lab {seed}")  # noqa: S311  # the seed is the caller's
     systematic = len(plans)
     if only is None:
-        plans = spread_over_faults(plans, random)
+        plans = spread_over_faults(plans, random, position)
         drawn = _random_plans(planned, random, _RANDOM[mode])
         report.pruned += tuple(
             Pruned(plan, f"the scenario skips it: {why}") for plan in drawn if (why := skips(reference, plan))

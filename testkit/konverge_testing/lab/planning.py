@@ -16,6 +16,7 @@ from itertools import count, zip_longest
 from operator import itemgetter
 from random import Random
 from typing import Any, Final, Literal
+from zlib import crc32
 
 import msgspec
 
@@ -80,6 +81,7 @@ _BY_HAND: Final = ("delete", "edit")
 _MOST_BY_HAND: Final = 16
 """Deletions and edits of children after the last write that precede other plans: with them quick mode still tries every kind of fault."""
 
+_GOLDEN_RATIO: Final = (5**0.5 - 1) / 2
 _PLACES: Final = ("first", "lines")
 """Fields of a fault that name the watch event that triggers it."""
 
@@ -166,18 +168,24 @@ def _unmatched(reference: Run, names: Sequence[str]) -> Iterator[str]:
         yield f"{pattern!r}" + "".join(f"; the nearest is {name!r}" for name in nearest)
 
 
-def spread_over_faults(plans: Iterable[Plan], random: Random) -> list[Plan]:
+def spread_over_faults(plans: Iterable[Plan], random: Random, position: int | None = None) -> list[Plan]:
     """Shuffle plans: every kind of fault appears once before any kind appears twice, and so on.
 
     Deletions and edits of children by hand after the last write take every other place at the beginning: only these plans and a few others
     find an operator that skips work because it assumes the work is done.
+
+    With a `position` the other kinds follow a fixed cyclic order, and the position selects the first kind. So the first plans of scenarios
+    with consecutive positions have different kinds of fault.
     """
     drawn = list(plans)
     random.shuffle(drawn)
     last = max((foreign.after for plan in drawn for foreign in plan.foreign), default=0)
     by_hand = _in_rounds([plan for plan in drawn if _is_by_hand(plan, last)], _child_and_deed)[:_MOST_BY_HAND]
     names = {plan.name for plan in by_hand}
-    others = _in_rounds([plan for plan in drawn if plan.name not in names], kind_of_fault)
+    others = [plan for plan in drawn if plan.name not in names]
+    if position is not None:
+        others = _from_position(others, position)
+    others = _in_rounds(others, kind_of_fault)
     pairs = zip_longest(by_hand, others[: len(by_hand)])
     return [plan for pair in pairs for plan in pair if plan is not None] + others[len(by_hand) :]
 
@@ -186,6 +194,17 @@ def _in_rounds(plans: Iterable[Plan], kind: Callable[[Plan], str]) -> list[Plan]
     """Return the plans with one of each kind before a second of any kind, and so on; otherwise in the given order."""
     rounds: defaultdict[str, Iterator[int]] = defaultdict(count)
     return [plan for _, plan in sorted(((next(rounds[kind(plan)]), plan) for plan in plans), key=itemgetter(0))]
+
+
+def _from_position(plans: list[Plan], position: int) -> list[Plan]:
+    """Sort plans by the kind of fault, in a cyclic order whose first kind depends on the position.
+
+    Multiples of the golden ratio are spread almost evenly over a circle, whatever their number, and so are the first kinds.
+    """
+    kinds = sorted({kind_of_fault(plan) for plan in plans}, key=lambda kind: (crc32(kind.encode()), kind))
+    start = int(position * _GOLDEN_RATIO % 1.0 * len(kinds))
+    places = {kind: place for place, kind in enumerate(kinds[start:] + kinds[:start])}
+    return sorted(plans, key=lambda plan: places[kind_of_fault(plan)])
 
 
 def _is_by_hand(plan: Plan, last: int) -> bool:

@@ -23,6 +23,7 @@ from konverge import errors
 from konverge.client import Client
 from konverge.kinds import Kind
 from konverge.runtime import Manager
+from konverge.words import Why
 from konverge_testing.blocking import refused
 from konverge_testing.lab.branching import SharedPrefix
 from konverge_testing.lab.drawn import DrawnValues
@@ -60,7 +61,9 @@ _AFTER_END: Final = 61.5
 """Virtual seconds from the end to the last look: not a round number, because requests that are due each minute are in the queue at full
 minutes."""
 _LONG: Final = 11 * 3600.0
-"""Virtual seconds that the reference run continues after it converged, so that it includes the informers' resync."""
+"""Virtual seconds that a long run continues after it converged, so that it includes the resync of each controller."""
+_SHORT: Final = 3600.0
+"""Virtual seconds that a run with an early resync continues after it converged, until the resync."""
 
 
 @dataclass(slots=True)
@@ -124,10 +127,13 @@ def run(
     plan: Plan,
     *,
     long: bool = False,
+    early_resync: bool = False,
     prefix: SharedPrefix | None = None,
     seconds: float = MOST_SECONDS,
 ) -> Run:
-    """Run a scenario under a plan. `long` continues for hours after convergence, to check that nothing is written at rest.
+    """Run a scenario under a plan. `long` continues for eleven hours after convergence, to check that nothing is written at rest.
+
+    `early_resync` continues for an hour, and then each controller that has a resync enqueues all objects, as it would after ten hours.
 
     A run that uses more CPU time than `seconds`, or waits for a thread that does not return, is cut off, which is a finding.
 
@@ -147,7 +153,8 @@ def run(
     with _logged(loop, result, leaks), refused(result.problems.append), warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         try:
-            loop.run_until_complete(_run_scenario(scenario, plan, result, findings, leaks, long, prefix))
+            rest = _LONG if long else _SHORT if early_resync else 0.0
+            loop.run_until_complete(_run_scenario(scenario, plan, result, findings, leaks, rest, prefix))
         except (Deadlock, Livelock) as error:
             result.problems.append(f"the run hangs: {error}")
             _cancel_everything(loop)
@@ -183,7 +190,7 @@ async def _run_scenario(
     result: Run,
     findings: Findings,
     leaks: LeakSearch,
-    long: bool,
+    rest: float,
     prefix: SharedPrefix | None,
 ) -> None:
     random = Random(f"konverge {plan.seed}")  # noqa: S311  # the seed is the plan's
@@ -225,11 +232,11 @@ async def _run_scenario(
                 await _play(scenario, lab, result)
                 await injector.end()
                 if lab.clock_end is None:
-                    await _await_convergence(lab, injector, result, long)
+                    await _await_convergence(lab, injector, result, rest)
                 else:
                     await _await_the_clock(lab.clock_end, injector, result)
                 result.state = _state(server, lab)
-                if long:
+                if rest:
                     result.owned = _owned(server)
                 _take_allowances(result, server, lab)
                 result.problems += injector.problems + _leaks(lab, server) + lab.findings.unmet()
@@ -255,7 +262,7 @@ async def _play(scenario: Scenario, lab: Lab, result: Run) -> None:
         result.problems.append(f"{REQUEST}: {type(error).__name__}: {error}")
 
 
-async def _await_convergence(lab: Lab, injector: FaultInjector, result: Run, long: bool) -> None:
+async def _await_convergence(lab: Lab, injector: FaultInjector, result: Run, rest: float) -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
     while True:
@@ -274,7 +281,12 @@ async def _await_convergence(lab: Lab, injector: FaultInjector, result: Run, lon
         if not manager.report().ready:
             result.problems.append(f"not ready at the end: {manager.report()}")
     commits = injector.commits
-    await asyncio.sleep(_LONG if long else _AFTER_END)
+    await asyncio.sleep(rest or _AFTER_END)
+    if rest == _SHORT:
+        for runner in (manager.runner(spec.name) for manager in lab.managers for spec in manager.controllers):
+            if runner.spec.numbers.resync:
+                await runner.events.enqueue_all(Why.RESYNC)
+        await asyncio.sleep(_AFTER_END)
     if injector.commits != commits:
         result.problems.append(f"{injector.commits - commits} writes after convergence, with nothing left to do")
 

@@ -23,8 +23,8 @@ OCI = {**HELM, "sourceType": "oci", "url": "oci://charts.example.com"}
 STUCK_SOON = QUICK.model_copy(update={"stuck_after": timedelta(seconds=5)})
 READY = says("Ready", "True", "HelmReleaseReady")
 WARNED = says("Ready", "True", "HelmReleaseReadyWithWarnings")
-FEW = 30
-"""Plans of quick mode for each of these lives of one reconciler, which are long: test_lab.py runs one of every kind of fault on it."""
+FEW = 16
+"""Plans of each scenario in quick mode: the lives are long. `make lab` runs all plans."""
 Test = Callable[[ApplicationInstance], bool]
 
 

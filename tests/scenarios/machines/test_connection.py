@@ -23,8 +23,8 @@ KUBECONFIG = f"{NAME}-kubeconfig"
 
 @pytest.fixture
 def connecting(farm: Farm) -> Farm:
-    """A farm with the default settings, before its operator runs."""
-    farm.settings = MachineSettings(namespace=farm.lab.namespace, cluster_id="acme", tenant="blue")
+    """A farm with the default settings, before its operator runs. Its shards are polled seldom: polls would take most of these tests."""
+    farm.settings = MachineSettings(namespace=farm.lab.namespace, cluster_id="acme", tenant="blue", poll=900.0)
     for name in farm.world.shards:
         farm.set_static(name, 0)
     return farm
@@ -141,6 +141,7 @@ async def test_leader_with_a_wrong_clock_renews_the_kubeconfig_before_token_expi
 
 @pytest.mark.parametrize("hours", [-24, -13], ids="the clock is {} hours ahead".format)
 async def test_a_leader_whose_clock_is_slow_renews_its_certificate_before_it_expires(farm: Farm, hours: float) -> None:
+    farm.settings = farm.settings.model_copy(update={"poll": 900.0})  # a day of polls would take most of the test
     await farm.start()
     await asyncio.sleep(11 * 3600)
     await farm.lab.stop()
@@ -149,7 +150,7 @@ async def test_a_leader_whose_clock_is_slow_renews_its_certificate_before_it_exp
         await farm.operate()
     finally:
         CLOCK_ERROR.reset(error)
-    await asyncio.sleep(30 * 3600)
+    await asyncio.sleep(14 * 3600)
     renewed = [call for name in farm.world.shards for call in farm[name].calls if call.method == "RenewCertificate"]
     assert [call.time < 24 * 3600 for call in renewed] == [True]  # the first certificate lasts a day, the second a year
 

@@ -16,6 +16,9 @@ from konverge.crds.ops_v1alpha1 import Operation
 from konverge_testing import Lab
 from konverge_testing.apiserver.faults.rules import Match, Refuse, Rule
 
+FEW = 18
+"""Plans of each scenario in quick mode: the scenarios of a file take turns with the kinds of fault. `make lab` runs all plans."""
+
 
 def forget_uids(data: dict[str, Any]) -> None:
     """Remove what depends on the UID of an Operation or its Job, or on the time of a reconcile."""
@@ -42,7 +45,7 @@ async def start(lab: Lab, **played: Any) -> Operations:
     return ops
 
 
-@pytest.mark.scenario
+@pytest.mark.scenario(quick=FEW)
 async def test_a_command_runs_and_ends_and_its_operation_is_deleted(lab: Lab) -> None:
     ops = await start(lab)
     await ops.create()
@@ -51,7 +54,7 @@ async def test_a_command_runs_and_ends_and_its_operation_is_deleted(lab: Lab) ->
     await lab.until_gone(Operation, "run")
 
 
-@pytest.mark.scenario
+@pytest.mark.scenario(quick=FEW)
 async def test_a_restore_waits_for_a_backup_and_follows_it(lab: Lab) -> None:
     ops = await start(lab)
     await ops.create("backup", "Backup")
@@ -61,7 +64,7 @@ async def test_a_restore_waits_for_a_backup_and_follows_it(lab: Lab) -> None:
     await ops.until("backup", phase("Succeeded"))
 
 
-@pytest.mark.scenario
+@pytest.mark.scenario(quick=FEW)
 async def test_an_operation_is_cancelled_while_it_runs_and_the_next_one_starts(lab: Lab) -> None:
     ops = await start(lab, seconds=1e6)
     await ops.create("first", "Restore")
@@ -77,7 +80,7 @@ DENIED = (
 )
 
 
-@pytest.mark.scenario(quick=30)
+@pytest.mark.scenario(quick=FEW)
 async def test_two_operations_without_job_rights_release_their_leases_and_run_later(lab: Lab) -> None:
     ops = await start(lab)
     refuse = Refuse(status=403, reason="Forbidden", message=DENIED)

@@ -22,8 +22,8 @@ from konverge.reconcilers.apps.operations.waiting.approval import claim_for
 from konverge_testing import Lab, install_crds
 from konverge_testing.flux import HelmController, World, flux_crds
 
-FEW = 30
-"""Plans of quick mode: the lives are long."""
+FEW = 12
+"""Plans of each scenario in quick mode: the lives are long. `make lab` runs all plans."""
 
 
 def forget_uids(data: dict[str, Any]) -> None:

@@ -42,7 +42,7 @@ async def started(lab: Lab, *kept: tuple[str, str, str]) -> Materials:
     return here
 
 
-@pytest.mark.scenario(quick=20)
+@pytest.mark.scenario(quick=12)
 async def test_instance_is_created_despite_late_s3_and_deleted_despite_s3_failure(lab: Lab) -> None:
     lab.skip_plans(
         "nextcloudinstances*: recreate by hand *",
@@ -63,7 +63,7 @@ async def test_instance_is_created_despite_late_s3_and_deleted_despite_s3_failur
     assert not here.s3.made
 
 
-@pytest.mark.scenario(quick=20)
+@pytest.mark.scenario(quick=12)
 async def test_a_retained_instance_keeps_its_data(lab: Lab) -> None:
     lab.skip_plans(
         "nextcloudinstances*: recreate by hand *", why="a new instance does not take the data of a retained one"

@@ -30,7 +30,7 @@ async def the_end(here: Clouds, *, ready: int, assigned: int) -> None:
     await here.pool_until("small", is_so, 5 * _HOUR)
 
 
-@pytest.mark.scenario(quick=30)
+@pytest.mark.scenario(quick=14)
 async def test_a_pool_fills_up_and_a_claim_is_served_and_released(lab: Lab) -> None:
     here = await guarded(lab).start()
     await here.pool(replicas=1)
@@ -41,7 +41,7 @@ async def test_a_pool_fills_up_and_a_claim_is_served_and_released(lab: Lab) -> N
     await the_end(here, ready=1, assigned=0)
 
 
-@pytest.mark.scenario(foreign=False, quick=20)
+@pytest.mark.scenario(foreign=False, quick=12)
 async def test_pool_never_creates_more_than_its_cap_in_a_minute(lab: Lab) -> None:
     here = await guarded(lab, creates=2).start(settings=PoolSettings(creates_per_window=2))
     await here.pool(replicas=3)
@@ -51,7 +51,7 @@ async def test_pool_never_creates_more_than_its_cap_in_a_minute(lab: Lab) -> Non
     await the_end(here, ready=3, assigned=2)
 
 
-@pytest.mark.scenario(quick=30)
+@pytest.mark.scenario(quick=14)
 async def test_a_changed_profile_replaces_what_is_not_assigned(lab: Lab) -> None:
     here = await guarded(lab).start()
     await here.profile(version="32")
@@ -71,7 +71,7 @@ async def test_a_changed_profile_replaces_what_is_not_assigned(lab: Lab) -> None
     await the_end(here, ready=2, assigned=1)
 
 
-@pytest.mark.scenario(quick=30)
+@pytest.mark.scenario(quick=14)
 async def test_nextcloud_with_a_profile_is_created_once_and_deleted_with_its_instance(lab: Lab) -> None:
     here = await guarded(lab, successors=["nextcloudinstances"]).start()
     await here.profile(version="32")
@@ -95,7 +95,7 @@ class NothingTakenGoes:
             assert not (taken and "deletionTimestamp" in instance["metadata"]), f"{instance['metadata']['name']} goes"
 
 
-@pytest.mark.scenario(foreign=False, quick=20)
+@pytest.mark.scenario(foreign=False, quick=12)
 async def test_two_claims_race_the_end_of_the_instances_that_are_too_old(lab: Lab) -> None:
     here = await guarded(lab).start()
     lab.always.append(NothingTakenGoes(lab))
@@ -141,7 +141,7 @@ class AtMostAQuarter:
         assert ready >= self._least or not self._full, f"{ready} are ready, {self._least} must be"
 
 
-@pytest.mark.scenario(foreign=False, quick=20)
+@pytest.mark.scenario(foreign=False, quick=12)
 async def test_profile_rollout_never_leaves_more_than_a_quarter_of_instances_missing(lab: Lab) -> None:
     here = await guarded(lab).start()
     lab.always.append(AtMostAQuarter(lab, 5))

@@ -167,7 +167,7 @@ async def claims(lab: Lab) -> list[str]:
     return [one.name for one in await lab.client.list(OBJECT_BUCKET_CLAIM, lab.namespace)]
 
 
-@pytest.mark.scenario(foreign=False, quick=20)
+@pytest.mark.scenario(foreign=False, quick=12)
 async def test_instance_gets_its_bucket_by_a_claim_and_returns_it_at_deletion(lab: Lab) -> None:
     lab.may_differ(None, _forget, why="the name of a bucket has the UID, passwords are random, and Flux tells its past")
     here, provisioner = await with_claims(lab)

@@ -13,6 +13,8 @@ from konverge.reconcilers.quota.kinds import NAMESPACE
 from konverge_testing import Lab
 
 NEWER = QuotaSettings(semantics="v0.14")
+FEW = 16
+"""Plans of each scenario in quick mode. `make lab` runs all plans."""
 
 
 async def started(lab: Lab, *namespaces: str) -> Quotas:
@@ -21,7 +23,7 @@ async def started(lab: Lab, *namespaces: str) -> Quotas:
     return await Quotas(lab).start(*namespaces, settings=NEWER)
 
 
-@pytest.mark.scenario
+@pytest.mark.scenario(quick=FEW)
 async def test_a_claim_is_unused_then_used_and_unused_again(lab: Lab) -> None:
     here = await started(lab, "a", "b")
     await here.pool(defaultsZero=True)
@@ -41,7 +43,7 @@ async def test_a_claim_is_unused_then_used_and_unused_again(lab: Lab) -> None:
     await here.spent({CPU: 2})
 
 
-@pytest.mark.scenario
+@pytest.mark.scenario(quick=FEW)
 async def test_an_unused_claim_is_made_smaller_for_one_that_waits(lab: Lab) -> None:
     here = await started(lab, "a", "b")
     await here.pool(defaultsZero=True)

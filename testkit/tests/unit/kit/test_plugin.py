@@ -195,7 +195,7 @@ def test_an_unmarked_coroutine_test_has_its_lab_beside_tests_of_every_style(
 
 
 def test_a_scenario_is_rerun_under_every_plan_and_the_count_is_printed(lab_suite: pytest.Pytester) -> None:
-    result = lab_suite.runpytest_subprocess("--lab=quick", "--lab-budget=3", "--lab-seed=4", "-k", "unmarked")
+    result = lab_suite.runpytest_subprocess("--lab=quick", "--lab-budget=2", "--lab-seed=4", "-k", "unmarked")
     result.assert_outcomes(passed=2, deselected=3)
     result.stdout.fnmatch_lines(["lab: *test_unmarked[[]every fault[]]: * plans ran, 0 failed, * were pruned*"])
 
@@ -251,10 +251,20 @@ def test_scenario_mark_accepts_only_foreign_false_and_a_number_of_plans(
     lab_suite: pytest.Pytester, mark: str, outcomes: dict[str, int], line: str
 ) -> None:
     lab_suite.makepyfile(test_things=LAB_SUITE.replace("@pytest.mark.scenario", f"@pytest.mark.scenario{mark}"))
-    result = lab_suite.runpytest_subprocess("--lab=quick", "--lab-budget=3", "-k", "unmarked")
+    result = lab_suite.runpytest_subprocess("--lab=quick", "--lab-budget=1", "-k", "unmarked")
     if outcomes:
         result.assert_outcomes(**outcomes, deselected=3)
     result.stdout.fnmatch_lines([line]) if outcomes else result.stderr.fnmatch_lines([line])
+
+
+def test_position_of_a_scenario_in_its_file_does_not_depend_on_selection(pytester: pytest.Pytester) -> None:
+    marked = "\n".join(
+        f"@pytest.mark.scenario(quick=4)\nasync def test_{name}(lab): ...\n\nasync def test_{name}_once(lab): ...\n"
+        for name in "abc"
+    )
+    items = {item.name: item for item in pytester.getitems(f"import pytest\n\n{marked}")}
+    first, second, third = (labs.position_of(items[f"test_{name}"]) for name in "abc")
+    assert (second, third) == (first + 1, first + 2)
 
 
 def test_a_saved_plan_that_fails_fails_again_alone(lab_suite: pytest.Pytester) -> None:

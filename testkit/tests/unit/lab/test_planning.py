@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from konverge_testing.lab.planning import Planned, kind_of_fault, plans_of, random_plan
+from konverge_testing.lab.planning import Planned, kind_of_fault, plans_of, random_plan, spread_over_faults
 from konverge_testing.lab.plans import Plan
 from konverge_testing.lab.runs import Run
 from konverge_testing.lab.timeline import TimelineEntry
@@ -274,6 +274,23 @@ def test_random_plan_joins_two_or_three_faults_reproducibly_by_seed() -> None:
     many = [random_plan(plans, Random(seed), seed) for seed in range(40)]
     assert {plan.faults for plan in many} == {2, 3}
     assert all(plan.same_end == all(one.same_end for one in plans if one.name in plan.name) for plan in many)
+
+
+def test_a_few_plans_of_consecutive_positions_have_every_kind_of_fault() -> None:
+    plans = plans_of(reference(write(1), commit(), write(2), watched={"configmaps": 3}), process="lab").plans
+    kinds = {kind_of_fault(plan) for plan in plans}
+    few = len(kinds) // 4
+    first = [spread_over_faults(plans, Random(1), position)[:few] for position in range(20, 28)]
+    assert {kind_of_fault(plan) for chosen in first for plan in chosen} == kinds
+    assert len({kind_of_fault(plan) for plan in first[0]}) == few
+
+
+def test_a_position_leaves_no_plan_out_and_repeats_no_kind_early() -> None:
+    plans = plans_of(reference(write(1), commit(), write(2), watched={"configmaps": 3}), process="lab").plans
+    drawn = spread_over_faults(plans, Random(1), 3)
+    assert sorted(plan.name for plan in drawn) == sorted(plan.name for plan in plans)
+    kinds = [kind_of_fault(plan) for plan in drawn]
+    assert len(set(kinds[: len(set(kinds))])) == len(set(kinds))
 
 
 def test_every_plan_fits_one_row_of_the_guide_and_vice_versa() -> None:

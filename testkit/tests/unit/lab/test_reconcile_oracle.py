@@ -11,7 +11,8 @@ from widgets import CONFIG_MAP, By, Widget, part, widget
 import konverge as kv
 from konverge.errors import ApiError, NotFound
 from konverge_testing import Lab
-from konverge_testing.lab import Plan
+from konverge_testing.lab import Plan, explore
+from konverge_testing.lab.explore import Mode
 from konverge_testing.lab.runs import run
 
 Scenario = Callable[[Lab], Awaitable[None]]
@@ -60,6 +61,18 @@ def unwatched(allow: Callable[[Lab], None] = lambda _: None) -> Scenario:
 def test_work_that_only_the_resync_does_is_a_finding() -> None:
     [problem] = run(unwatched(), Plan(name="reference")).problems
     assert problem.startswith("widget lab/one: only the resync did what was left to do (added configmaps lab/part-0)")
+
+
+@pytest.mark.parametrize("mode", ["quick", "full"])
+def test_both_modes_find_work_that_only_the_resync_does(mode: Mode) -> None:
+    async def scenario(lab: Lab) -> None:
+        await lab.start(lambda manager: manager.add(controller(reads_what_it_does_not_watch)))
+        await lab.create(widget())
+        await lab.until(Widget, "one", kv.is_true("Ready"))
+        await lab.create(OTHER.new("needed"))
+
+    [failure] = explore(scenario, mode=mode, budget=0.0).failures
+    assert "widget lab/one: only the resync did what was left to do (added configmaps lab/part-0)" in failure.text()
 
 
 def test_a_scenario_may_allow_work_of_the_resync_with_a_reason() -> None:
