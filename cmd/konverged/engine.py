@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import resource
 import signal
@@ -27,7 +26,7 @@ import structlog
 
 from konverge.client import ClientConfig
 from konverge.client.in_cluster import MOUNT
-from konverge.daemon import logs
+from konverge.daemon import garbage, logs
 from konverge.daemon.loops import chosen_loop
 from konverge.daemon.programs import Build, fill
 from konverge.daemon.settings import Settings
@@ -197,13 +196,13 @@ async def operate(
     *,
     config: ClientConfig | None = None,
     serving: Callable[[Mapping[str, str]], None] = lambda _addresses: None,
-    settled: Callable[[], None] = lambda: None,
+    freeze: Callable[[], None] = lambda: None,
     spans: TracerProvider | None = None,
 ) -> None:
     """Run an operator until `stop` is set, then drain it.
 
-    `serving` is called once with the addresses that it serves, `settled` once when everything is ready for the first time. `spans` is the
-    provider of its spans.
+    `serving` is called once with the addresses that it serves; `freeze` when the controllers are added, and again when everything is
+    ready for the first time: most objects of these moments live as long as the process. `spans` is the provider of its spans.
 
     Errors: ConfigError, UsageError, and unexpected errors of the runtime.
     """
@@ -215,7 +214,9 @@ async def operate(
         settings=manager_settings(settings),
         tracing=spans,
     )
-    await fill(manager, operator.build, settings)
+    with garbage.paused():
+        await fill(manager, operator.build, settings)
+    freeze()
     if settings.record:
         from konverge.recording import record
 
@@ -255,18 +256,18 @@ async def operate(
             event_loop=type(asyncio.get_running_loop()).__module__.partition(".")[0],
         )
         try:
-            await _run(manager, probes, stop, settled)
+            await _run(manager, probes, stop, freeze)
         finally:
             probes.phase = "stopping"
             await manager.stop()
     log.info("stopped")
 
 
-async def _run(manager: Manager, probes: Probes, stop: asyncio.Event, settled: Callable[[], None]) -> None:
+async def _run(manager: Manager, probes: Probes, stop: asyncio.Event, freeze: Callable[[], None]) -> None:
     """Start the manager and wait for `stop`; raises if the manager ends before."""
     await manager.start()
     probes.phase = "running"
-    settling = asyncio.create_task(_settled(manager, settled))
+    settling = asyncio.create_task(_settled(manager, freeze))
     try:
         await wait_first(stop.wait(), manager.wait())
     finally:
@@ -280,20 +281,11 @@ async def _settled(manager: Manager, settled: Callable[[], None]) -> None:
         settled()
 
 
-def freeze() -> None:
-    """Exempt all present objects from garbage collection.
-
-    Modules, classes and caches live as long as the process; scanning them repeatedly is a sixth of the cost of reconciles.
-    """
-    gc.collect()
-    gc.freeze()
-
-
 async def main(operator: Operator, spans: TracerProvider | None = None) -> None:
     """Run an operator until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     with Signals(stop).handled():
-        await operate(operator, stop, settled=freeze, spans=spans)
+        await operate(operator, stop, freeze=garbage.freeze, spans=spans)
 
 
 def run(operator: Operator) -> None:
