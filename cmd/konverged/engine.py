@@ -196,13 +196,14 @@ async def operate(
     *,
     config: ClientConfig | None = None,
     serving: Callable[[Mapping[str, str]], None] = lambda _addresses: None,
-    freeze: Callable[[], None] = lambda: None,
+    built: Callable[[], None] = lambda: None,
+    settled: Callable[[], None] = lambda: None,
     spans: TracerProvider | None = None,
 ) -> None:
     """Run an operator until `stop` is set, then drain it.
 
-    `serving` is called once with the addresses that it serves; `freeze` when the controllers are added, and again when everything is
-    ready for the first time: most objects of these moments live as long as the process. `spans` is the provider of its spans.
+    `serving` is called once with the addresses that it serves, `built` once when its controllers are added, `settled` once when
+    everything is ready for the first time. `spans` is the provider of its spans.
 
     Errors: ConfigError, UsageError, and unexpected errors of the runtime.
     """
@@ -216,7 +217,7 @@ async def operate(
     )
     with garbage.paused():
         await fill(manager, operator.build, settings)
-    freeze()
+    built()
     if settings.record:
         from konverge.recording import record
 
@@ -256,18 +257,18 @@ async def operate(
             event_loop=type(asyncio.get_running_loop()).__module__.partition(".")[0],
         )
         try:
-            await _run(manager, probes, stop, freeze)
+            await _run(manager, probes, stop, settled)
         finally:
             probes.phase = "stopping"
             await manager.stop()
     log.info("stopped")
 
 
-async def _run(manager: Manager, probes: Probes, stop: asyncio.Event, freeze: Callable[[], None]) -> None:
+async def _run(manager: Manager, probes: Probes, stop: asyncio.Event, settled: Callable[[], None]) -> None:
     """Start the manager and wait for `stop`; raises if the manager ends before."""
     await manager.start()
     probes.phase = "running"
-    settling = asyncio.create_task(_settled(manager, freeze))
+    settling = asyncio.create_task(_settled(manager, settled))
     try:
         await wait_first(stop.wait(), manager.wait())
     finally:
@@ -285,7 +286,7 @@ async def main(operator: Operator, spans: TracerProvider | None = None) -> None:
     """Run an operator until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     with Signals(stop).handled():
-        await operate(operator, stop, freeze=garbage.freeze, spans=spans)
+        await operate(operator, stop, built=garbage.freeze, settled=garbage.freeze, spans=spans)
 
 
 def run(operator: Operator) -> None:

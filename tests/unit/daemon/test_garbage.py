@@ -60,7 +60,7 @@ async def test_a_start_exempts_modules_and_caches_without_a_full_collection(lab:
 
     stop = asyncio.Event()
     operator = Operator(name="maps", build=build, settings=Settings(metrics="0", health="0", debug="0"))
-    running = asyncio.create_task(operate(operator, stop, config=lab.server.config(), freeze=freeze))
+    running = asyncio.create_task(operate(operator, stop, config=lab.server.config(), built=freeze, settled=freeze))
     await asyncio.sleep(5)
     stop.set()
     await running
