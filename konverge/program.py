@@ -34,13 +34,16 @@ def run(build: Callable[[Manager], None], *, name: str, settings: Settings | Non
     >>> kv.run(build, name="backup-operator")                    # doctest: +SKIP
     """
     # Imported here, so that `import konverge.program` costs nothing.
-    from konverge.daemon import config, engine
-    from konverge.daemon.settings import Settings
+    from konverge.daemon import garbage
 
-    try:
-        chosen = settings or _print_warnings(config.load(Settings, flags={}, environ=os.environ))
-    except KonvergeError as error:
-        sys.exit(_print_error(error, 2))
+    with garbage.paused():
+        from konverge.daemon import config, engine
+        from konverge.daemon.settings import Settings
+
+        try:
+            chosen = settings or _print_warnings(config.load(Settings, flags={}, environ=os.environ))
+        except KonvergeError as error:
+            sys.exit(_print_error(error, 2))
     try:
         engine.run(engine.Operator(name=name, build=build, settings=chosen))
     except KonvergeError as error:

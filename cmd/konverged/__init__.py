@@ -6,6 +6,7 @@
     settings.py     the settings; config.py reads them from their sources (flag, variable, file, default)
     logs.py         structlog for a process: JSON or console, without secrets
     engine.py       one operator as a process: signals, logs, metrics, health; `konverge run` and `kv.run` are the same
+    garbage.py      garbage collection while a process starts
     programs.py     the controllers to run: the installed families, or a user's `module:build`
     families.py     the installed families: discovery, settings, installation
 

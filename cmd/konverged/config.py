@@ -144,14 +144,17 @@ def _fields(cls: type[Any]) -> Iterator[tuple[str, Any, Any]]:
         yield member.name, hints[member.name], member.default if factory is dataclasses.MISSING else factory()
 
 
-def leaves(cls: type[Any], prefix: str = "") -> tuple[Leaf, ...]:
-    """Return every setting of a class, its groups included."""
-    docs = attribute_docs(cls)
+def leaves(cls: type[Any], prefix: str = "", *, documented: bool = True) -> tuple[Leaf, ...]:
+    """Return every setting of a class, its groups included.
+
+    Their meanings are parsed from the source code, which is half of the work of loading settings: a start leaves them out.
+    """
+    docs = attribute_docs(cls) if documented else {}
     settings: list[Leaf] = []
     for name, annotation, default in _fields(cls):
         path = f"{prefix}{name}"
         if _is_group(annotation):
-            settings += leaves(annotation, f"{path}.")
+            settings += leaves(annotation, f"{path}.", documented=documented)
         else:
             settings.append(Leaf(path, annotation, default, docs.get(name, "")))
     return tuple(settings)
@@ -317,7 +320,7 @@ def load(
 
     Errors: ConfigError for an unreadable source, an unknown setting or a bad value.
     """
-    known = {leaf.path: leaf for leaf in leaves(cls)}
+    known = {leaf.path: leaf for leaf in leaves(cls, documented=False)}
     values: dict[str, Any] = {}
     origins: dict[str, Origin] = {}
 

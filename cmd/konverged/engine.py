@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import resource
 import signal
@@ -27,7 +26,7 @@ import structlog
 
 from konverge.client import ClientConfig
 from konverge.client.in_cluster import MOUNT
-from konverge.daemon import logs
+from konverge.daemon import garbage, logs
 from konverge.daemon.loops import chosen_loop
 from konverge.daemon.programs import Build, fill
 from konverge.daemon.settings import Settings
@@ -197,13 +196,14 @@ async def operate(
     *,
     config: ClientConfig | None = None,
     serving: Callable[[Mapping[str, str]], None] = lambda _addresses: None,
+    built: Callable[[], None] = lambda: None,
     settled: Callable[[], None] = lambda: None,
     spans: TracerProvider | None = None,
 ) -> None:
     """Run an operator until `stop` is set, then drain it.
 
-    `serving` is called once with the addresses that it serves, `settled` once when everything is ready for the first time. `spans` is the
-    provider of its spans.
+    `serving` is called once with the addresses that it serves, `built` once when its controllers are added, `settled` once when
+    everything is ready for the first time. `spans` is the provider of its spans.
 
     Errors: ConfigError, UsageError, and unexpected errors of the runtime.
     """
@@ -215,7 +215,9 @@ async def operate(
         settings=manager_settings(settings),
         tracing=spans,
     )
-    await fill(manager, operator.build, settings)
+    with garbage.paused():
+        await fill(manager, operator.build, settings)
+    built()
     if settings.record:
         from konverge.recording import record
 
@@ -280,20 +282,11 @@ async def _settled(manager: Manager, settled: Callable[[], None]) -> None:
         settled()
 
 
-def freeze() -> None:
-    """Exempt all present objects from garbage collection.
-
-    Modules, classes and caches live as long as the process; scanning them repeatedly is a sixth of the cost of reconciles.
-    """
-    gc.collect()
-    gc.freeze()
-
-
 async def main(operator: Operator, spans: TracerProvider | None = None) -> None:
     """Run an operator until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     with Signals(stop).handled():
-        await operate(operator, stop, settled=freeze, spans=spans)
+        await operate(operator, stop, built=garbage.freeze, settled=garbage.freeze, spans=spans)
 
 
 def run(operator: Operator) -> None:

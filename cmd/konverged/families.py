@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, create_model
@@ -69,7 +69,11 @@ def discover() -> tuple[HostedFamily, ...]:
 
     Errors: ConfigError if no family is installed, an import of a family fails, or two families have the same name or kind.
     """
-    hosted = [HostedFamily(_family_of(entry), _distribution_of(entry)) for entry in entry_points(group=GROUP)]
+    distribution_of = functools.cache(_distribution_text)  # most families are of one distribution
+    hosted = []
+    for entry in entry_points(group=GROUP):
+        distribution = distribution_of(entry.dist)
+        hosted.append(HostedFamily(_family_of(entry, distribution), distribution))
     if not hosted:
         raise ConfigError(
             "no installed distribution has a family, konverge itself included: its installation is not complete; install konverge again"
@@ -79,12 +83,15 @@ def discover() -> tuple[HostedFamily, ...]:
     return tuple(sorted(hosted, key=lambda entry: entry.name))
 
 
-def _distribution_of(entry: EntryPoint) -> str:
-    return "an unknown distribution" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+def _distribution_text(distribution: Distribution | None) -> str:
+    if distribution is None:
+        return "an unknown distribution"
+    metadata = distribution.metadata  # each access parses the file, the long description included
+    return f"{metadata['Name']} {metadata['Version']}"
 
 
-def _family_of(entry: EntryPoint) -> Family[Any]:
-    place = f"the family {entry.name} of {_distribution_of(entry)}"
+def _family_of(entry: EntryPoint, distribution: str) -> Family[Any]:
+    place = f"the family {entry.name} of {distribution}"
     try:
         family = entry.load()
     except Exception as error:  # an import raises anything

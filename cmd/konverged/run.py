@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from konverge.daemon import garbage
 from konverge.daemon.options import chosen_build, load_settings, settings_options, target_argument
 from konverge.daemon.version import version_option
 
@@ -29,8 +30,9 @@ def run(target: str | None, name: str | None, file: str | None, assignments: tup
     Flags win over KONVERGE_* variables, variables over the file, the file over defaults; `konverge config` shows the result. SIGTERM and
     Ctrl-C let running reconciles end, for --drain seconds at most; a second signal ends the process at once.
     """
-    from konverge.daemon import engine
+    with garbage.paused():
+        from konverge.daemon import engine
 
-    settings = load_settings(target, file, assignments, flags).settings
-    operator, build = chosen_build(target)
+        settings = load_settings(target, file, assignments, flags).settings
+        operator, build = chosen_build(target)
     engine.run(engine.Operator(name=name or operator, build=build, settings=settings))

@@ -23,7 +23,7 @@ from konverge.reconcilers.machines.drains.running import RunningDrains
 from konverge.reconcilers.machines.identity.certificates import OperatorName
 from konverge.reconcilers.machines.metrics import MachineMetrics
 from konverge.reconcilers.machines.settings import MachineSettings
-from konverge.reconcilers.machines.shards.addresses import ShardMap
+from konverge.reconcilers.machines.shards.document import ShardMap
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.states import ShardStates
 from konverge.tasks import wait_first

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from grpclib.client import Channel
 
 from konverge.client.credentials import TlsMaterial
-from konverge.reconcilers.machines.shards.addresses import Address, ShardMap, parse_shard_map
+from konverge.reconcilers.machines.shards.addresses import Address
 from konverge.reconcilers.machines.shards.dialing import Dial
+from konverge.reconcilers.machines.shards.document import ShardMap, parse_shard_map
 from konverge.reconcilers.machines.shards.failures import ShardFailure
 from konverge.reconcilers.machines.shards.messages import DrainEvent, Group, ProviderFailure
 from konverge_testing.nstance import NstanceWorld

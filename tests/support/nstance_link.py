@@ -17,10 +17,10 @@ from konverge.reconcilers.machines.identity.certificates import OperatorName
 from konverge.reconcilers.machines.identity.link import ServerLink
 from konverge.reconcilers.machines.identity.names import IdentityNames
 from konverge.reconcilers.machines.kinds import CONFIG_MAP, SECRET
-from konverge.reconcilers.machines.shards.addresses import ShardMap, parse_shard_map
 from konverge.reconcilers.machines.shards.client import ShardClient
 from konverge.reconcilers.machines.shards.connections import Connections
 from konverge.reconcilers.machines.shards.dialing import over_tls
+from konverge.reconcilers.machines.shards.document import ShardMap, parse_shard_map
 from konverge.reconcilers.machines.shards.pace import SessionPace
 from konverge_testing import ApiServer
 

@@ -12,7 +12,7 @@ from konverge.objects import Object
 from konverge.reconcilers.machines.clusters.imports import ImportPlan, plan_imports
 from konverge.reconcilers.machines.kinds import CONFIG_MAP, POOL
 from konverge.reconcilers.machines.settings import MachineSettings
-from konverge.reconcilers.machines.shards.addresses import ShardMap, parse_shard_map
+from konverge.reconcilers.machines.shards.document import ShardMap, parse_shard_map
 
 if TYPE_CHECKING:
     from konverge.reconcilers.machines.service import NstanceService

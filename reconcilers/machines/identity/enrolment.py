@@ -26,9 +26,9 @@ from konverge.reconcilers.machines.identity.certificates import (
 )
 from konverge.reconcilers.machines.identity.decide import MakeKey, NeedsAdministrator, UseCertificate, next_step
 from konverge.reconcilers.machines.identity.store import IdentityStore
-from konverge.reconcilers.machines.shards.addresses import ShardMap
 from konverge.reconcilers.machines.shards.client import ShardClient, register_operator
 from konverge.reconcilers.machines.shards.dialing import Dial
+from konverge.reconcilers.machines.shards.document import ShardMap
 from konverge.reconcilers.machines.shards.failures import ShardFailure
 
 __all__ = ["Enrolled", "EnrolmentBlocked", "EnrolmentFailed", "Enrolment"]

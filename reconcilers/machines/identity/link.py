@@ -25,9 +25,9 @@ from konverge.reconcilers.machines.identity.certificates import OperatorName
 from konverge.reconcilers.machines.identity.enrolment import Enrolled, Enrolment, sleep_until
 from konverge.reconcilers.machines.identity.names import IdentityNames
 from konverge.reconcilers.machines.identity.store import IdentityStore
-from konverge.reconcilers.machines.shards.addresses import ShardMap
 from konverge.reconcilers.machines.shards.connections import Connections
 from konverge.reconcilers.machines.shards.dialing import Dial
+from konverge.reconcilers.machines.shards.document import ShardMap
 from konverge.tasks import Broadcast, wait_first
 from konverge.words import LogKey
 from konverge.workqueue import ItemExponential

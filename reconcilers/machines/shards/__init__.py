@@ -1,6 +1,7 @@
 """The servers of Nstance: their addresses, one connection to each shard, and its calls and streams.
 
-addresses     the document of shards, and what a new document changes (pure)
+addresses     the address of a server, and the rule for names (pure)
+document      the document of shards, and what a new document changes (pure)
 messages      the contents of messages that the family needs for decisions (pure)
 failures      the failures of calls, by the possible reaction (pure)
 client        the calls of one shard; the only module that knows grpclib, together with `dialing`

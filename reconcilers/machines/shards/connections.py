@@ -11,9 +11,9 @@ import asyncio
 from functools import partial
 from random import Random
 
-from konverge.reconcilers.machines.shards.addresses import ShardMap, changes
 from konverge.reconcilers.machines.shards.client import ShardClient
 from konverge.reconcilers.machines.shards.dialing import Dial
+from konverge.reconcilers.machines.shards.document import ShardMap, changes
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.pace import SessionPace
 from konverge.reconcilers.machines.shards.session import ShardListener, ShardSession

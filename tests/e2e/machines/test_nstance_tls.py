@@ -13,9 +13,10 @@ from grpclib.exceptions import StreamTerminatedError
 from nstance_link import Linked, linked, shards_at
 
 from konverge.client.credentials import TlsMaterial
-from konverge.reconcilers.machines.shards.addresses import Address, parse_shard_map
+from konverge.reconcilers.machines.shards.addresses import Address
 from konverge.reconcilers.machines.shards.connections import Connections
 from konverge.reconcilers.machines.shards.dialing import over_tls
+from konverge.reconcilers.machines.shards.document import parse_shard_map
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import DrainEvent, Group, ProviderFailure
 from konverge.reconcilers.machines.shards.pace import SessionPace

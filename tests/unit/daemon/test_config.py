@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,14 @@ def test_strings_below_attributes_are_their_documentation() -> None:
         b: int = 2
 
     assert attribute_docs(Documented) == {"a": "Meaning of a."}
+
+
+def test_settings_are_loaded_without_parsing_source_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_object: object) -> str:
+        raise AssertionError("a start does not print the meanings of settings")
+
+    monkeypatch.setattr(inspect, "getsource", refuse)
+    assert load(installed_settings(), flags={"drain": "3"}, environ={}).settings.drain == 3
 
 
 @pytest.mark.parametrize(("text", "mode"), [("off", "off"), ("leader", "leader"), ("hash", "hash")])

@@ -90,7 +90,12 @@ def test_a_start_imports_few_modules_and_creates_few_dataclasses(program: str, m
         ),
         (
             OPERATOR,
-            ("aiohttp", "click", "yaml", "pydantic_settings", "konverge.reconcilers", *OPTIONAL, *SERVERS, *PLUG_INS),
+            (
+                *("aiohttp", "click", "structlog", "rich", "yaml", "pydantic_settings", "konverge.reconcilers"),
+                *OPTIONAL,
+                *SERVERS,
+                *PLUG_INS,
+            ),
         ),
         (USERS_PROCESS, ("konverge.reconcilers", *OPTIONAL, *SERVERS, *PLUG_INS)),
         (
@@ -99,6 +104,7 @@ def test_a_start_imports_few_modules_and_creates_few_dataclasses(program: str, m
                 *(f"konverge.reconcilers.{family}.installation" for family in FAMILIES if family != "quota"),
                 *(f"konverge.crds.{module}" for module in OTHER_KINDS),
                 *("konverge.reconcilers.apps.operations.engines", "konverge.reconcilers.pools.instances.reconciler"),
+                *("yaml", "konverge.reconcilers.machines.shards.document"),
                 *OPTIONAL,
                 *SERVERS,
                 *PLUG_INS,

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from konverge.errors import ConfigError
-from konverge.reconcilers.machines.shards.addresses import (
-    Address,
+from konverge.reconcilers.machines.shards.addresses import Address
+from konverge.reconcilers.machines.shards.document import (
     ShardAddresses,
     ShardChanges,
     ShardMap,

@@ -10,8 +10,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from nstance_kit import Heard, dial, shard_map
 
 from konverge.client.credentials import TlsMaterial
-from konverge.reconcilers.machines.shards.addresses import parse_shard_map
 from konverge.reconcilers.machines.shards.connections import Connections
+from konverge.reconcilers.machines.shards.document import parse_shard_map
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import DrainEvent, ProviderFailure, drain_event
 from konverge.reconcilers.machines.wire.operator_pb2 import InstanceEvent

@@ -1,0 +1,34 @@
+"""Garbage collection while a process starts: off during imports, and never a full one over what lives as long as the process.
+
+A full collection traverses every object, modules and classes included: it would block the event loop for 40 ms when the caches are synced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator
+
+__all__ = ["freeze", "paused"]
+
+
+@contextlib.contextmanager
+def paused() -> Iterator[None]:
+    """Collect no garbage in this block, which creates modules and classes: collections of them are a tenth of the CPU of a start."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def freeze() -> None:
+    """Exempt all present objects from garbage collection: modules, classes and caches live as long as the process.
+
+    Scanning them repeatedly is a sixth of the cost of reconciles. Only the younger generations are collected before, a few thousand objects
+    for caches of any size; older garbage is some 30 objects at the end of a start, and it stays.
+    """
+    gc.collect(1)
+    gc.freeze()
