@@ -1,16 +1,10 @@
 """The log lines of the library in a program that embeds it. Each program is a process of its own: logging is global."""
 
-import logging
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
-
-from konverge import logs
-from konverge.logs import get_logger
 
 PROGRAM = """
 import asyncio, logging, sys
@@ -118,63 +112,3 @@ def test_a_project_without_any_configuration_of_pytest_gets_no_warning(tmp_path:
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "2 passed" in ran.stdout
     assert "warning" not in (ran.stdout + ran.stderr).lower()
-
-
-class Lines(logging.Handler):
-    """Keeps the records of a logger."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.records: list[logging.LogRecord] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(record)
-
-
-@pytest.fixture
-def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
-    """The records of `konverge.logged` in a program that did not import structlog."""
-    monkeypatch.delitem(sys.modules, "structlog", raising=False)
-    handler, logger = Lines(), logging.getLogger("konverge.logged")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    yield handler
-    logger.removeHandler(handler)
-    logger.setLevel(logging.NOTSET)
-
-
-async def test_without_structlog_a_line_has_its_level_values_and_place(lines: Lines) -> None:
-    log = get_logger("konverge.logged").bind(controller="backup", key="web/a")
-    log.debug("below the level")
-    log.info("%d of %d", 1, 2)
-    log.unbind("controller").warning("100% done", n=1)
-    log.new(only=True).log(logging.ERROR, "logged")
-    await log.try_unbind("absent", "key").acritical("at last")
-    assert [(record.levelname, record.getMessage()) for record in lines.records] == [
-        ("INFO", "1 of 2 controller='backup' key='web/a'"),
-        ("WARNING", "100% done key='web/a' n=1"),
-        ("ERROR", "logged only=True"),
-        ("CRITICAL", "at last controller='backup'"),
-    ]
-    assert {record.filename for record in lines.records[:3]} == {"test_logs.py"}
-    assert log.is_enabled_for(logging.INFO)
-    assert not log.is_enabled_for(logging.DEBUG)
-    with pytest.raises(KeyError, match="absent"):
-        log.unbind("absent")
-
-
-def test_without_structlog_an_exception_keeps_its_traceback_and_stack(lines: Lines) -> None:
-    log = get_logger("konverge.logged")
-    try:
-        raise ValueError("it fails")
-    except ValueError:
-        log.exception("reconcile failed", stack="at the third line")
-    (record,) = lines.records
-    assert record.getMessage() == "reconcile failed\nat the third line"
-    assert record.exc_info is not None
-    assert str(record.exc_info[1]) == "it fails"
-
-
-def test_the_logger_without_structlog_has_the_methods_of_structlog() -> None:
-    methods = {name for name in dir(structlog.make_filtering_bound_logger(logging.INFO)) if not name.startswith("_")}
-    assert methods <= set(dir(logs._Standard))

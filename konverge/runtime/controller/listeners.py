@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from structlog.typing import FilteringBoundLogger
 
 from konverge.client import Client
 from konverge.errors import NotLeading, UsageError, stack_of
@@ -16,9 +18,6 @@ from konverge.runtime.builder.sources import Source
 from konverge.runtime.cache.readers import Caches, Reader
 from konverge.runtime.observability.readiness import Obstacle
 from konverge.words import LogKey, Why
-
-if TYPE_CHECKING:
-    from structlog.typing import FilteringBoundLogger
 
 __all__ = ["Listeners"]
 

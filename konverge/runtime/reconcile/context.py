@@ -12,6 +12,8 @@ from concurrent.futures import CancelledError, Future
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
+import structlog
+
 from konverge.client.guarded import expected_version, object_changed
 from konverge.client.requests import Propagation
 from konverge.errors import Conflict, NotFound, UsageError
@@ -30,8 +32,6 @@ from konverge.runtime.reconcile.status import StatusEditor
 from konverge.runtime.reconcile.trace import Effect, ReconcileLog, ReconcileTrace
 
 if TYPE_CHECKING:
-    from structlog.typing import FilteringBoundLogger
-
     from konverge.client import Client
 
 __all__ = ["Context", "HasStatus"]
@@ -91,7 +91,7 @@ class Context(Generic[R_co]):
         self._client: Client | None = None
 
     @property
-    def log(self) -> FilteringBoundLogger:
+    def log(self) -> structlog.typing.FilteringBoundLogger:
         """A logger whose lines name the controller, the key and the reconcile."""
         return self._log.bound  # type: ignore[no-any-return]  # structlog's own, whatever it was configured to be
 
