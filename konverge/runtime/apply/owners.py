@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from konverge.runtime.cache.readers import Caches
 
 __all__ = [
-    "Claim",
+    "ChildClaim",
     "Claims",
     "back_reference",
     "by_back_reference",
@@ -81,7 +81,7 @@ def refuse_foreign(owner: Metadata, owner_kind: Kind[Any], child: Key, existing:
         )
 
 
-class Claim(msgspec.Struct, gc=False):
+class ChildClaim(msgspec.Struct, gc=False):
     """The controller that applies a child, and the child's owner."""
 
     controller: str
@@ -99,7 +99,7 @@ class Claims:
 
     def __init__(self, *, limit: int = 65536) -> None:
         self._limit = limit
-        self._children: OrderedDict[_Object, Claim] = OrderedDict()
+        self._children: OrderedDict[_Object, ChildClaim] = OrderedDict()
         self._owners: dict[tuple[str, Key], set[_Object]] = {}
 
     def other(self, child: Key, controller: str) -> str:
@@ -107,7 +107,7 @@ class Claims:
         claim = self._children.get(_object_of(child))
         return "" if claim is None or claim.controller == controller else claim.controller
 
-    def renew(self, child: _Object, controller: str, owner: Key) -> Claim | None:
+    def renew(self, child: _Object, controller: str, owner: Key) -> ChildClaim | None:
         """Return this controller's claim on a child on behalf of this owner, and renew it; None if it has none.
 
         `child` is the kind in the form `ConfigMap` or `CronJob.batch`, the namespace and the name.
@@ -118,14 +118,14 @@ class Claims:
         self._children.move_to_end(child)
         return claim
 
-    def take(self, child: Key, controller: str, owner: Key) -> Claim:
+    def take(self, child: Key, controller: str, owner: Key) -> ChildClaim:
         """Note that a controller applies a child."""
         target = _object_of(child)
         if (claim := self.renew(target, controller, owner)) is not None:
             return claim
         if (before := self._children.get(target)) is not None:
             self._drop(before, target)
-        claim = self._children[target] = Claim(controller, owner)
+        claim = self._children[target] = ChildClaim(controller, owner)
         self._children.move_to_end(target)
         self._owners.setdefault((controller, owner), set()).add(target)
         if len(self._children) > self._limit:
@@ -143,7 +143,7 @@ class Claims:
         for name, owner in [holder for holder in self._owners if holder[0] == controller]:
             self.forget(name, owner)
 
-    def _drop(self, claim: Claim, target: _Object) -> None:
+    def _drop(self, claim: ChildClaim, target: _Object) -> None:
         holder = (claim.controller, claim.owner)
         claimed = self._owners[holder]
         claimed.discard(target)

@@ -28,7 +28,7 @@ _THIN = frozenset({Object, CachedObject})
 
 
 class _Cache(msgspec.Struct):
-    """The cache of one kind of children, and what depends on the kind alone. Looked up once in a reconcile, not for each child."""
+    """The cache of one kind of children. A reconcile looks it up once, not for each child."""
 
     kind: Kind[Any]
     store: Store
