@@ -94,7 +94,8 @@ class NamespaceHold:
                 continue
             hard[resource] = amount + (default or 0)
             if resource in lowering and resource in present:
-                hard[resource] = max(hard[resource], present[resource])
+                # The grant stays and not spec.hard, which may contain a default that the pool had before.
+                hard[resource] = max(hard[resource], self.specified.get(resource, 0) + (default or 0))
         pending = any(amount > seen.get(resource, 0) for resource, amount in releasing.items())
         return NamespaceTarget(hard, releasing, pending=pending, witness=witness)
 

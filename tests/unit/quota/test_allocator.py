@@ -632,6 +632,33 @@ def test_default_lowered_during_use_is_not_claimed_even_if_status_lags() -> None
     assert here.last.used == read({CPU: 4})
 
 
+@pytest.mark.parametrize("observed", [True, False], ids=["the status followed", "the status lags"])
+@pytest.mark.parametrize("annotated", [True, False], ids=["released", "deleted"])
+@pytest.mark.parametrize(("before", "after"), [(1, 0), (3, 1), (3, 0), (0, 1), (1, 3)])
+def test_default_that_changes_with_a_release_never_raises_the_grant(
+    before: int, after: int, annotated: bool, observed: bool
+) -> None:
+    """A release leaves the grant of the ResourceQuota as it is until it is on record; a changed default is written at once."""
+    here = DryWorld(pool({CPU: 6}, zero=True), "a")
+    here.claim("a", "kept", at=1, cpu=1)
+    here.claim("a", "given-back", at=2, cpu=2)
+    here.settle()
+    here.pool = pool({CPU: 6}, zero=True, defaults={CPU: before})
+    here.once()
+    if observed:
+        here.observe("a")
+    if annotated:
+        here.release("a", "given-back")
+    else:
+        del here.claims["a", "given-back"]
+    here.pool = pool({CPU: 6}, zero=True, defaults={CPU: after})
+    for step in here.steps():
+        assert here.held()[CPU] <= here.before[CPU] <= 3 * WHOLE, step
+    here.settle()
+    assert here.held() == {CPU: WHOLE}
+    assert here.cores("a") == 1 + after
+
+
 def test_a_default_that_is_raised_hands_out_nothing_twice() -> None:
     here = DryWorld(pool({CPU: 4}, defaults={CPU: 1}), "a", "b")
     here.claim("a", "c", at=1, cpu=4)
