@@ -100,10 +100,11 @@ async def test_x30_the_family_waits_for_capsule_to_go_while_another_family_works
     await lab.client.create(lease(lab.namespace))
     settings = ManagerSettings(namespace=None, strict=True)
     manager = await lab.start(build, name="konverge", settings=settings, wait=False)
+    gated = ("resourcepool", "resourcepoolclaim")
     async with asyncio.timeout(90):
-        while "Capsule" not in manager.report().of("resourcepool").why:
+        while not all("Capsule" in manager.report().of(name).why for name in gated):
             await asyncio.sleep(0.1)
-    for name in ("resourcepool", "resourcepoolclaim"):
+    for name in gated:
         report = manager.report().of(name)
         assert not report.ready
         assert LEADER in report.why
