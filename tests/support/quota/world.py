@@ -231,7 +231,7 @@ class DryWorld:
     def _news(self, observing: bool) -> bool:
         again = allocate(self.see())
         writes = plan_writes(self.see(), again)
-        return observing and bool(writes.applies or writes.claim_statuses or again.releasing != self.record.releasing)
+        return observing and bool(writes.applies or writes.claim_statuses or writes.record != self.record)
 
     # --- assertions ----------------------------------------------------------------------------------------------------------
 
