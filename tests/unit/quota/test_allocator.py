@@ -659,6 +659,21 @@ def test_default_that_changes_with_a_release_never_raises_the_grant(
     assert here.cores("a") == 1 + after
 
 
+@pytest.mark.parametrize(("before", "after"), [(1, 0), (3, 1), (0, 1)])
+def test_default_that_changes_leaves_the_grant_of_a_terminating_namespace(before: int, after: int) -> None:
+    here = DryWorld(pool({CPU: 6}, zero=True, defaults={CPU: before}), "a")
+    here.claim("a", "given-back", at=1, cpu=2)
+    here.settle()
+    here.selected.discard("a")
+    here.terminating.add("a")
+    del here.claims["a", "given-back"]
+    here.pool = pool({CPU: 6}, zero=True, defaults={CPU: after})
+    for _ in range(3):
+        for step in here.steps():
+            assert here.held()[CPU] <= here.before[CPU], step
+    assert here.cores("a") == 2 + before
+
+
 def test_a_default_that_is_raised_hands_out_nothing_twice() -> None:
     here = DryWorld(pool({CPU: 4}, defaults={CPU: 1}), "a", "b")
     here.claim("a", "c", at=1, cpu=4)
