@@ -158,6 +158,9 @@ class CachedObject(Object):
             return data
 
 
+THIN_VIEWS: Final = frozenset({Object, CachedObject})
+"""The classes whose `data` is the whole object. Other subclasses of Object hold a part, or are a user's own."""
+
 Path: TypeAlias = tuple[str, str]
 """Namespace and name."""
 

@@ -17,13 +17,12 @@ between.
 
 from __future__ import annotations
 
-import gc
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from konverge.daemon import garbage
 from konverge.runtime.sharding.assignment import Assignment, assign
 from konverge.runtime.sharding.decision import MemberState, ShardAction, ShardDecision, ShardView, decide, former_after
 from konverge.runtime.sharding.stamp import Stamp
@@ -374,20 +373,10 @@ def stopped(thing: Thing, member: int) -> Thing:
 
 def search(model: Model, *, limit: int = 2_000_000) -> int:
     """Search all states; returns their number. Raises Overlap with the path to the first state that breaks the protocol."""
-    with collector_paused():
+    with (
+        garbage.paused()
+    ):  # a search leaves no garbage in cycles, and the collector would traverse all states repeatedly
         return _search(model, limit)
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Keep the garbage collector from traversing all states repeatedly: a search leaves no garbage in cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _search(model: Model, limit: int) -> int:

@@ -13,8 +13,9 @@ from functools import partial
 from itertools import permutations
 from typing import Generic, NamedTuple, TypeVar
 
-from shard_model import Copy, Model, State, Thing, Write, collector_paused, stopped
+from shard_model import Copy, Model, State, Thing, Write, stopped
 
+from konverge.daemon import garbage
 from konverge.runtime.sharding.stamp import Stamp
 
 V = TypeVar("V", bound=Hashable)
@@ -31,7 +32,7 @@ class Searched(NamedTuple):
     @property
     def of_one(self) -> frozenset[Packed]:
         """Each state of an object in the search, with the members around it."""
-        with collector_paused():
+        with garbage.paused():
             return self.find_of_one()
 
 
@@ -224,5 +225,5 @@ def search_all(model: Model, *, limit: int = 2_000_000) -> Searched:
     assert not model.newcomers
     assert not model.comes_back
     assert not model.releases_while_running
-    with collector_paused():
+    with garbage.paused():
         return _Search(model).run(limit)

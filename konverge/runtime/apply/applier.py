@@ -70,7 +70,7 @@ HELD_RETRY = 30.0
 """Seconds before a held apply is tried again: only the object's version changed and no value of the intent, or the object is not cached."""
 
 
-_STATUSES: Final = 4096
+_MOST_STATUSES: Final = 4096
 """The remembered comparisons of statuses. Only objects that are reconciled again and again without a change profit from them."""
 
 
@@ -266,7 +266,7 @@ class Applier:
         self._refusals: LruDict[Key, Refusal] = LruDict(memory)
         # The last comparison that found no change. Children have theirs in `Claims`.
         self._unchanged_digests: LruDict[Key, bytes] = LruDict(memory)
-        self._unchanged_statuses: LruDict[Key, bytes] = LruDict(_STATUSES)
+        self._unchanged_statuses: LruDict[Key, bytes] = LruDict(_MOST_STATUSES)
         # Bounded by the number of label values of the metric.
         self._counters: dict[tuple[str, str], LoopCounter] = {}
 

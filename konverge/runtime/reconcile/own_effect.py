@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import Any, TypeVar, cast
 
 from konverge.dropped import decode_stored
-from konverge.informers.store import CachedObject
+from konverge.informers.store import THIN_VIEWS, CachedObject
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.objects import Object
 from konverge.runtime.apply.conflicts import OnConflict
@@ -46,12 +46,9 @@ class OwnEffect(Effect[R]):
         return decode_like(self._object, child)
 
 
-_PLAIN = frozenset({Object, CachedObject})
-
-
 def decode_like(object_: R, stored: Object) -> R:
     """Return a stored object in the form of its intent: a thin view, or an instance of the model."""
-    plain, sort = object_.__class__ in _PLAIN, stored.__class__
+    plain, sort = object_.__class__ in THIN_VIEWS, stored.__class__
     if sort is CachedObject and plain:
         return cast(R, stored)
     if sort is Object and plain:
@@ -60,7 +57,7 @@ def decode_like(object_: R, stored: Object) -> R:
         stored.data.setdefault("kind", intent.data["kind"])
         return cast(R, stored)
     kind: Kind[R] = kind_of(object_)
-    return kind.decode(stored.data) if sort in _PLAIN else decode_stored(kind, stored)
+    return kind.decode(stored.data) if sort in THIN_VIEWS else decode_stored(kind, stored)
 
 
 def described(object_: Resource) -> str:

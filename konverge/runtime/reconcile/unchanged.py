@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from konverge.informers.store import CachedObject
+from konverge.informers.store import THIN_VIEWS, CachedObject
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.objects import Metadata, Object
 from konverge.runtime.apply.applier import comparison_digest
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["UnchangedChildren"]
 
 
-_THIN = frozenset({Object, CachedObject})
-
-
 class _Cache(msgspec.Struct):
     """The cache of one kind of children. A reconcile looks it up once, not for each child."""
 
@@ -38,8 +35,8 @@ class _Cache(msgspec.Struct):
 class UnchangedChildren:
     """Recognizes unchanged children of one owner in one reconcile.
 
-    The digest covers all that `Children.own` derives the intent and its refusals from, apart from the claims and the earlier applies of
-    this reconcile, which are looked up. A child that the digest does not settle takes the whole way.
+    The digest covers all that `Children.compare_and_apply` derives the intent and its refusals from, apart from the claims and the earlier
+    applies of this reconcile, which are looked up. A child with another digest is compared field by field there.
     """
 
     __slots__ = ("_applied", "_caches", "_circumstances", "_services", "_trace")
@@ -64,7 +61,7 @@ class UnchangedChildren:
 
         The digest is None if nothing can be compared: the child is not cached, or its cache holds a part of it.
         """
-        if object_.__class__ in _THIN:
+        if object_.__class__ in THIN_VIEWS:
             data: dict[str, Any] = object_.data  # type: ignore[attr-defined]  # both classes have it
             sort: object = f"{data.get('apiVersion')} {data.get('kind')}"
         else:
@@ -94,7 +91,7 @@ class UnchangedChildren:
 
     def _look_up(self, sort: object, object_: Resource) -> _Cache | None:
         """Return the cache of the object's kind; None if its objects cannot be compared with an intent."""
-        if isinstance(object_, Object) and object_.__class__ not in _THIN:
+        if isinstance(object_, Object) and object_.__class__ not in THIN_VIEWS:
             return None  # a user's own subclass does not name one kind
         services, kind = self._services, kind_of(object_)
         informer = None if services.partial else services.caches.informer(kind)
