@@ -121,6 +121,7 @@ def test_ci_runs_the_same_verbs_as_people_do(tree: Tree) -> None:
         "make venv",
         "make lint",
         "make control-plane",
+        "make promtool prometheus versitygw cluster-api other-languages browser",
         "make test",
         "make demo",
         ".ci/test-wheel",
