@@ -61,7 +61,36 @@ def with_metadata(
 
 
 def json_patch(before: dict[str, Any], after: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the operations of RFC 6902 that change `before` into `after`; [] if they are equal."""
-    import jsonpatch  # here, because few programs ever need a patch
+    """Return the operations of RFC 6902 that change `before` into `after`; [] if they are equal.
 
-    return jsonpatch.make_patch(before, after).patch
+    The time is linear in the size of both. (`jsonpatch.make_patch` searches for moved items of lists: it encodes each item once for
+    each level of nesting, so an object of 900 nested lists holds the event loop for a second.)
+
+    >>> json_patch({"a/b": 1, "c": [1, 2]}, {"a/b": 2, "c": [1]})
+    [{'op': 'replace', 'path': '/a~1b', 'value': 2}, {'op': 'replace', 'path': '/c', 'value': [1]}]
+    """
+    operations: list[dict[str, Any]] = []
+    _compare("", before, after, operations)
+    return operations
+
+
+def _compare(path: str, before: Any, after: Any, operations: list[dict[str, Any]]) -> None:
+    if before is after:
+        return  # `carried_over` shares what is unchanged
+    if isinstance(before, dict) and isinstance(after, dict):
+        operations.extend({"op": "remove", "path": _below(path, key)} for key in before.keys() - after.keys())
+        for key, value in after.items():
+            if key in before:
+                _compare(_below(path, key), before[key], value, operations)
+            else:
+                operations.append({"op": "add", "path": _below(path, key), "value": value})
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for index, (old, new) in enumerate(zip(before, after, strict=True)):
+            _compare(f"{path}/{index}", old, new, operations)
+    elif type(before) is not type(after) or before != after:
+        operations.append({"op": "replace", "path": path, "value": after})
+
+
+def _below(path: str, key: str) -> str:
+    """Return the pointer to a member (RFC 6901)."""
+    return f"{path}/{key.replace('~', '~0').replace('/', '~1')}"

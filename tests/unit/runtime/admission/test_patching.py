@@ -1,5 +1,7 @@
 """From a changed object to a JSON patch: the changes, and nothing else."""
 
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import jsonpatch
@@ -55,6 +57,50 @@ def test_where_the_model_knows_everything_its_word_is_the_result(raw: dict[str, 
 @given(raw=OBJECTS, same=OBJECTS)
 def test_an_object_that_comes_back_as_it_was_changes_nothing(raw: dict[str, Any], same: dict[str, Any]) -> None:
     assert json_patch(raw, carried_over(raw, same, same)) == []
+
+
+def nested(levels: int, leaf: int) -> Any:
+    return leaf if levels == 0 else [nested(levels - 1, leaf)]
+
+
+CHANGES = {
+    "nested lists": lambda size: ({"a": nested(size, 1)}, {"a": nested(size, 2)}),
+    "items of a list": lambda size: (
+        {"a": [{"n": n} for n in range(size)]},
+        {"a": [{"n": n + 1} for n in range(size)]},
+    ),
+    "a longer list": lambda size: ({"a": list(range(size))}, {"a": list(range(size + 1))}),
+    "members of a mapping": lambda size: ({str(n): n for n in range(size)}, {str(n): n + 1 for n in range(size)}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_the_cost_of_a_patch_is_linear_in_the_object(change: Callable[[int], tuple[Any, Any]]) -> None:
+    assert calls_of_patch(*change(200)) < 2.2 * calls_of_patch(*change(100))
+
+
+def calls_of_patch(before: dict[str, Any], after: dict[str, Any]) -> int:
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        json_patch(before, after)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(1, True), (0, False), (1, 1.0), ({}, []), (None, 0), ("1", 1)],
+    ids=repr,
+)
+def test_a_value_of_another_type_is_replaced(before: Any, after: Any) -> None:
+    assert json_patch({"a": [before]}, {"a": [after]}) == [{"op": "replace", "path": "/a/0", "value": after}]
 
 
 @pytest.mark.parametrize(
