@@ -8,8 +8,12 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Iterator
+from typing import Final
 
 __all__ = ["freeze", "paused"]
+
+_YOUNG: Final = 10_000
+"""New objects between two collections. At the interpreter's 700 collections take 3 to 4 percent of a storm's CPU."""
 
 
 @contextlib.contextmanager
@@ -29,6 +33,11 @@ def freeze() -> None:
 
     Scanning them repeatedly is a sixth of the cost of reconciles. Only the younger generations are collected before, a few thousand objects
     for caches of any size; older garbage is some 30 objects at the end of a start, and it stays.
+
+    From then on garbage is collected once for 10,000 new objects, unless the process has chosen a number that is higher, or 0 for never.
     """
     gc.collect(1)
     gc.freeze()
+    young, *older = gc.get_threshold()
+    if 0 < young < _YOUNG:
+        gc.set_threshold(_YOUNG, *older)

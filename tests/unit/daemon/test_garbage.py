@@ -38,11 +38,13 @@ def collections() -> Iterator[list[int]]:
         if phase == "start":
             generations.append(info["generation"])
 
+    threshold = gc.get_threshold()
     gc.disable()
     gc.callbacks.append(collected)
     try:
         yield generations
     finally:
+        gc.set_threshold(*threshold)
         gc.callbacks.remove(collected)
         gc.enable()
         gc.unfreeze()
@@ -68,6 +70,14 @@ async def test_a_start_exempts_modules_and_caches_without_a_full_collection(lab:
     assert ready > added + NUMBER, "the cached objects are exempt too"
     assert collections
     assert FULL not in collections
+
+
+@pytest.mark.parametrize(("before", "after"), [(700, 10_000), (2_000, 10_000), (50_000, 50_000), (0, 0)])
+def test_freezing_raises_the_threshold_of_new_objects(collections: list[int], before: int, after: int) -> None:
+    older = gc.get_threshold()[1:]
+    gc.set_threshold(before, *older)
+    garbage.freeze()
+    assert gc.get_threshold() == (after, *older)
 
 
 @pytest.mark.parametrize("enabled", [True, False])
