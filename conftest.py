@@ -60,7 +60,8 @@ def pytest_asyncio_loop_factories(
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Keep the garbage collector from traversing the modules and the tests again and again: while they are made, and for the lab before each
-    scenario, which takes what is frozen for all that is worth it.
+    scenario, which takes what is frozen for all that is worth it. With the interpreter's 700 new objects between two collections, these took a
+    sixth of the CPU of the unit tests.
     """
     gc.disable()
     try:
@@ -69,6 +70,7 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
         gc.collect()
         gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.hookimpl(optionalhook=True)
