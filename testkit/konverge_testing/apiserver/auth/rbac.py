@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 from konverge_testing.apiserver.auth.attributes import Attributes, refusal
@@ -58,6 +59,20 @@ class _Grant:
     problem: str = ""
 
 
+def _given_by(role: Data) -> tuple[str, _Grant]:
+    """Return the namespace and the rules that a role gives without a binding."""
+    namespace, name = role["metadata"].get("namespace", ""), role["metadata"]["name"]
+    rules = tuple(PolicyRule.of(rule) for rule in role.get("rules") or ())
+    shown = f"{name}/{namespace}" if namespace else name
+    return namespace, _Grant((namespace, name), 0, f"{role['kind']} {quoted(shown)}", rules)
+
+
+@cache
+def _given_to_everybody() -> tuple[tuple[str, _Grant], ...]:
+    """Return what each authenticated user has: compiled once, since each manager of each lab is such a user."""
+    return tuple(_given_by(role) for role in bootstrap_objects() if role["metadata"]["name"] in _OF_EVERYBODY)
+
+
 def listed(problems: list[str]) -> str:
     """Format errors as Go's aggregate does: a single error bare, several errors in brackets, each once."""
     unique = list(dict.fromkeys(problems))
@@ -81,14 +96,7 @@ class Rbac:
 
         The rules replace the rules of an earlier call. The user is restricted from now on, also by a server without authorization.
         """
-        authenticated = [role for role in bootstrap_objects() if role["metadata"]["name"] in _OF_EVERYBODY]
-        self._given[user] = []
-        for role in (*authenticated, *roles):
-            namespace, name = role["metadata"].get("namespace", ""), role["metadata"]["name"]
-            rules = tuple(PolicyRule.of(rule) for rule in role.get("rules") or ())
-            shown = f"{name}/{namespace}" if namespace else name
-            source = f"{role['kind']} {quoted(shown)}"
-            self._given[user].append((namespace, _Grant((namespace, name), 0, source, rules)))
+        self._given[user] = [*_given_to_everybody(), *map(_given_by, roles)]
         self._remembered.clear()
 
     def restricts(self, user: User) -> bool:

@@ -40,6 +40,7 @@ class DefinitionController:
         self._served: dict[str, Any] = {}
         self._ending: dict[tuple[str, str], str] = {}
         self._earliest: dict[str, float] = {}
+        self._decoded: dict[str, tuple[Entry, Data]] = {}
         self.worker: Worker[str] = Worker(self.name, self._work)
 
     def observe(self, event: Event) -> None:
@@ -55,6 +56,7 @@ class DefinitionController:
             self._served.pop(entry.name, None)
             self._ending.pop(resource, None)
             self._earliest.pop(entry.name, None)
+            self._decoded.pop(entry.name, None)
             self._registry.ending.discard(resource)
             self._registry.remove(resource)
             for other in self._registry.store.list(DEFINITIONS):
@@ -70,8 +72,8 @@ class DefinitionController:
         if data["metadata"].get("deletionTimestamp"):
             await self._end(entry, data)
             return
-        others = [one.object() for one in self._registry.store.list(DEFINITIONS) if one.name != name]
-        status = judged(data, others, self._registry.now())
+        others = self._registry.store.list(DEFINITIONS)
+        status = judged(data, [self._read(other) for other in others if other.name != name], self._registry.now())
         if status != data.get("status"):
             self._write(entry, {**data, "status": status})
         established = any(one["type"] == "Established" and one["status"] == "True" for one in status["conditions"])
@@ -81,6 +83,14 @@ class DefinitionController:
             # The real handler creates a new watch cache for each form of a definition, where a watch from an older version is expired.
             self._registry.store.begin(resource.id)
             self._registry.add([resource])
+
+    def _read(self, entry: Entry) -> Data:
+        """Decode each version of a definition once: each change of a definition reads all others. The result is not to be changed."""
+        decoded, data = self._decoded.get(entry.name, (None, {}))
+        if decoded is not entry:
+            data = entry.object()
+            self._decoded[entry.name] = (entry, data)
+        return data
 
     async def _end(self, entry: Entry, data: Data) -> None:
         resource_id = (data["spec"]["group"], data["spec"]["names"]["plural"])
