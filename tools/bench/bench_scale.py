@@ -193,7 +193,7 @@ async def _measured(programs: Mapping[str, Path]) -> list[Row]:
     names = os.environ.get("SCALE_OF", " ".join(BY_NAME)).split()
     for axis in (each for each in AXES if each in axes):
         for contestant in (BY_NAME[name] for name in (*OURS, *OTHERS.get(axis, ())) if name in names):
-            if contestant.made == "python" or contestant.made in programs:
+            if contestant.made in programs:
                 rows += await _axis(programs, contestant, axis)
     INTO.mkdir(parents=True, exist_ok=True)
     (INTO / "scale.json").write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
@@ -203,7 +203,7 @@ async def _measured(programs: Mapping[str, Path]) -> list[Row]:
 
 def run() -> list[dict[str, Any]]:
     """Measure every axis (or those that the variable SCALE names) and return one row per figure."""
-    wanted = {building.STAND_IN} | (set() if QUICK else {"go", "rust"})  # their builds take minutes
+    wanted = {building.STAND_IN, building.PYTHON} | (set() if QUICK else {"go", "rust"})  # their builds take minutes
     programs = building.programs(wanted, os.environ, lambda words: print(words, file=sys.stderr))
     if building.STAND_IN not in programs:
         return []

@@ -51,6 +51,7 @@ def test_a_contestant_gets_nothing_of_the_harness_own_settings() -> None:
     assert made == {
         "PATH": "/bin",
         "HOME": "/home",
+        "PYTHONPATH": str(Path(__file__).parents[3]),
         "KUBECONFIG": "k",
         "PEER_MOUNT": "m",
         "KUBERNETES_SERVICE_HOST": "127.0.0.1",

@@ -1,4 +1,4 @@
-"""The contestants that are compiled, and the stand-in of the server: built once for a machine into the cache of konverge, from pinned sources.
+"""The programs of the contestants and the stand-in of the server: built once for a machine into the cache of konverge, from pinned sources.
 
 Guarantees: a program appears whole or not at all, in a folder named after its sources. If a toolchain is absent or a build fails,
 `programs` reports it in one line and leaves that program out. Nothing is written into the tree.
@@ -14,10 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from peers.installed import interpreter
+
 from konverge_testing.binaries import Cache, is_program
 
 BENCH = Path(__file__).resolve().parent.parent
 STAND_IN = "standin"
+PYTHON = "python"
 BUILD_SECONDS = 1800
 
 
@@ -58,12 +61,13 @@ def fingerprint(recipe: Recipe) -> str:
 
 
 def programs(wanted: set[str], environment: Mapping[str, str], tell: Callable[[str], None]) -> dict[str, Path]:
-    """The built programs, by "go", "rust" and "standin"; prints one line for each program that could not be built."""
+    """The programs, by "go", "rust", "standin" and "python" (an interpreter); prints one line for each program that could not be built."""
     result = {}
-    for name in sorted(wanted & RECIPES.keys()):
-        recipe = RECIPES[name]
+    for name in sorted(wanted & {PYTHON, *RECIPES}):
         try:
-            result[name] = _program(name, recipe, environment, tell)
+            result[name] = (
+                interpreter(environment, tell) if name == PYTHON else _program(name, RECIPES[name], environment, tell)
+            )
         except (FileNotFoundError, subprocess.SubprocessError) as error:
             tell(f"skipped: {_what(name)} ({error})")
     return result

@@ -96,9 +96,7 @@ def campaign(chosen: Options) -> list[dict[str, Any]]:
     sessions = [
         each for each in chosen.sessions if not (chosen.measure and each.stand_in) or building.STAND_IN in programs
     ]
-    able = tuple(
-        each for each in chosen.contestants if not chosen.measure or each.made == "python" or each.made in programs
-    )
+    able = tuple(each for each in chosen.contestants if not chosen.measure or each.made in programs)
     raw = chosen.into / "raw"
     raw.mkdir(parents=True, exist_ok=True)
     about = chosen.into / "about.json"

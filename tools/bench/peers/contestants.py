@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ BENCH = Path(__file__).resolve().parent.parent
 class Contestant:
     """A program, and the form of its participation.
 
-    `made` is "python" (a module of `baselines/`), "go" or "rust" (built). `watches` is false for the bare writer, which takes part only if
+    `made` is "python" (a module of `baselines/`, by the interpreter of `installed`), "go" or "rust" (built). `watches` is false for the bare writer, which takes part only if
     all objects exist before it begins; `owns`: it creates and restores children.
     """
 
@@ -34,7 +33,7 @@ class Contestant:
     def command(self, programs: Mapping[str, Path]) -> list[str]:
         """The command that runs it; raises KeyError where its program was not built."""
         if self.made == "python":
-            return [sys.executable, "-m", f"baselines.{self.module}"]
+            return [str(programs[self.made]), "-m", f"baselines.{self.module}"]
         return [str(programs[self.made])]
 
 

@@ -29,6 +29,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from peers.installed import ROOT
+
 
 @dataclass(frozen=True, slots=True)
 class Ready:
@@ -91,14 +93,11 @@ def environment(
     owners: bool,
     extra: Mapping[str, str],
 ) -> dict[str, str]:
-    """The environment of a contestant: of the harness' own variables only those that every program needs."""
-    kept = {
-        name: base[name]
-        for name in ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "VIRTUAL_ENV")
-        if name in base
-    }
+    """The environment of a contestant: of the harness' own variables only those that every program needs, and the tree for Python."""
+    kept = {name: base[name] for name in ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE") if name in base}
     return {
         **kept,
+        "PYTHONPATH": str(ROOT),
         "KUBECONFIG": str(kubeconfig),
         "PEER_MOUNT": str(mount),
         "KUBERNETES_SERVICE_HOST": address[0],
