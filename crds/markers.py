@@ -13,7 +13,7 @@ structured-merge-diff.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 from pydantic import BaseModel, GetJsonSchemaHandler
@@ -50,16 +50,18 @@ _MAX_MESSAGE = 2048
 CelReason = Literal["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"]
 
 
+class _Marks(Protocol):
+    def mark(self, schema: dict[str, Any]) -> dict[str, Any]: ...
+
+
 class _Marker:
-    """Marks the JSON schema of the type that it annotates."""
+    """Marks the JSON schema of the type that it annotates, by the method `mark` of its subclass."""
 
     __slots__ = ()
 
-    def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the schema with the marker on it."""
-        raise NotImplementedError
-
-    def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(
+        self: _Marks, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
         return self.mark(handler(core_schema))
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import total_ordering
+
+import msgspec
 
 __all__ = ["VersionRange", "ChartVersion", "parse", "same"]
 
@@ -24,8 +25,7 @@ _VERSION = re.compile(
 
 
 @total_ordering
-@dataclass(frozen=True, slots=True)
-class ChartVersion:
+class ChartVersion(msgspec.Struct, frozen=True):
     """A parsed version; comparisons follow SemVer precedence, which ignores build metadata.
 
     >>> parse("1.10.0") > parse("1.9.0"), parse("1.0.0-rc.1") < parse("1.0.0")
@@ -89,8 +89,7 @@ _COMPARATORS: dict[str, Callable[[ChartVersion, ChartVersion], bool]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRange:
+class VersionRange(msgspec.Struct, frozen=True):
     """A set of versions: comparators joined by spaces, all of which must hold; a bare version means `=`.
 
     >>> VersionRange.parse(">=1.0.0 <1.2.0").holds(parse("1.1.9"))
