@@ -10,9 +10,8 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import total_ordering
-
-import msgspec
 
 __all__ = ["VersionRange", "ChartVersion", "parse", "same"]
 
@@ -25,7 +24,8 @@ _VERSION = re.compile(
 
 
 @total_ordering
-class ChartVersion(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ChartVersion:
     """A parsed version; comparisons follow SemVer precedence, which ignores build metadata.
 
     >>> parse("1.10.0") > parse("1.9.0"), parse("1.0.0-rc.1") < parse("1.0.0")
@@ -89,7 +89,8 @@ _COMPARATORS: dict[str, Callable[[ChartVersion, ChartVersion], bool]] = {
 }
 
 
-class VersionRange(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class VersionRange:
     """A set of versions: comparators joined by spaces, all of which must hold; a bare version means `=`.
 
     >>> VersionRange.parse(">=1.0.0 <1.2.0").holds(parse("1.1.9"))
