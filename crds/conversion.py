@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from konverge.crds.carrying import carried
@@ -49,8 +49,7 @@ class Spoke(msgspec.Struct, frozen=True):
     down: Callable[[Any], CustomResource[Any, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Conversion(Generic[H]):
+class Conversion(msgspec.Struct, Generic[H], frozen=True):
     """The versions of one kind and the functions between them; `Manager.add` serves the conversion webhook.
 
     A function takes a whole object and returns a whole object of the other version: spec and status. The metadata of its result is ignored.

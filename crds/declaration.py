@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 from konverge.crds.markers import Cel
 from konverge.errors import UsageError
@@ -29,8 +30,7 @@ _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _CONDITION = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column of `kubectl get`; `json_path` starts with a dot. Columns with a priority above 0 show with `-o wide` only.
 
     >>> Column("Schedule", ".spec.schedule").entry()
@@ -74,8 +74,7 @@ class Column:
 AGE = Column("Age", ".metadata.creationTimestamp", type="date")
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(msgspec.Struct, frozen=True):
     """The scale subresource: the fields that `kubectl scale` and autoscalers read and write.
 
     >>> Scale(".spec.replicas", ".status.replicas").entry()
@@ -96,8 +95,7 @@ class Scale:
         return {**paths, "labelSelectorPath": self.selector} if self.selector else paths
 
 
-@dataclass(frozen=True, kw_only=True)
-class Declaration:
+class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of `@resource` for a class, with every default filled in."""
 
     group: str

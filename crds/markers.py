@@ -12,10 +12,10 @@ structured-merge-diff.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
+import msgspec
 from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
@@ -50,14 +50,18 @@ _MAX_MESSAGE = 2048
 CelReason = Literal["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"]
 
 
-class _Marker(ABC):
-    """Marks the JSON schema of the type that it annotates."""
+class _Marks(Protocol):
+    def mark(self, schema: dict[str, Any]) -> dict[str, Any]: ...
 
-    @abstractmethod
-    def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the schema with the marker on it."""
 
-    def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+class _Marker:
+    """Marks the JSON schema of the type that it annotates, by the method `mark` of its subclass."""
+
+    __slots__ = ()
+
+    def __get_pydantic_json_schema__(
+        self: _Marks, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
         return self.mark(handler(core_schema))
 
 
@@ -158,8 +162,7 @@ class ListMap(_Marker):
         return {**schema, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(self.names)}
 
 
-@dataclass(frozen=True)
-class ListSet(_Marker):
+class ListSet(msgspec.Struct, _Marker, frozen=True):
     """A list of scalars without duplicates, merged value by value (server-side apply).
 
     >>> ListSet().mark({})
@@ -171,8 +174,7 @@ class ListSet(_Marker):
         return {**schema, "x-kubernetes-list-type": "set"}
 
 
-@dataclass(frozen=True)
-class Atomic(_Marker):
+class Atomic(msgspec.Struct, _Marker, frozen=True):
     """A list, a map or an object that has one owner and is replaced as a whole (server-side apply).
 
     Lists without a marker are atomic already; maps and objects are not.
@@ -186,8 +188,7 @@ class Atomic(_Marker):
         return {**schema, ATOMIC: True}
 
 
-@dataclass(frozen=True)
-class PreserveUnknown(_Marker):
+class PreserveUnknown(msgspec.Struct, _Marker, frozen=True):
     """Any content is allowed: the API server neither checks nor prunes fields that the schema does not name.
 
     >>> PreserveUnknown().mark({})
@@ -199,8 +200,7 @@ class PreserveUnknown(_Marker):
         return {**schema, "x-kubernetes-preserve-unknown-fields": True}
 
 
-@dataclass(frozen=True)
-class IntOrString(_Marker):
+class IntOrString(msgspec.Struct, _Marker, frozen=True):
     """A number or a text, for instance `8080` or `"25%"`; on `int | str`.
 
     The API server checks `pattern` and `max_length` of a text. Python reads any text, so that an object that was stored before they
@@ -219,8 +219,7 @@ class IntOrString(_Marker):
         return {**schema, "x-kubernetes-int-or-string": True, **{key: value for key, value in asked.items() if value}}
 
 
-@dataclass(frozen=True)
-class NotInSchema(_Marker):
+class NotInSchema(msgspec.Struct, _Marker, frozen=True):
     """A field that the model inherits and the API does not have: the schema omits it, so the API server prunes it.
 
     For instance on `conditions` of a status that has one condition in a field of its own.
@@ -234,8 +233,7 @@ class NotInSchema(_Marker):
         return {**schema, NOT_IN_SCHEMA: True}
 
 
-@dataclass(frozen=True)
-class EmbeddedResource(_Marker):
+class EmbeddedResource(msgspec.Struct, _Marker, frozen=True):
     """A whole Kubernetes object inside another object: the API server checks its apiVersion, kind and metadata.
 
     >>> EmbeddedResource().mark({})
@@ -247,8 +245,7 @@ class EmbeddedResource(_Marker):
         return {**schema, "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
 
 
-@dataclass(frozen=True)
-class Nullable(_Marker):
+class Nullable(msgspec.Struct, _Marker, frozen=True):
     """`None` is a value of its own that is stored as null; without this marker an optional field is either set or absent.
 
     >>> Nullable().mark({})

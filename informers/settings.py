@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import msgspec
+
 from konverge.dropped import DroppedFields
 from konverge.errors import UsageError
 from konverge.kinds import Kind
@@ -23,8 +25,7 @@ Whole: TypeAlias = Callable[[Metadata], bool]
 """Decides whether an object is cached whole; see `Selection`."""
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """The objects of a kind that are cached, and the cached part of each.
 
     `namespace` None means all namespaces; `labels` and `fields` are selectors that the server evaluates. With `metadata_only` the

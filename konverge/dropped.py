@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar, cast, get_args, get_origin
 
 import msgspec
@@ -72,8 +71,7 @@ def _tree(paths: Iterable[tuple[str | None, ...]]) -> Tree:
     return tree
 
 
-@dataclass(frozen=True, slots=True)
-class DroppedFields:
+class DroppedFields(msgspec.Struct, frozen=True):
     """The dropped fields of one selection; equal for equal paths.
 
     >>> dropped = DroppedFields.of(["status.images", "spec.containers[*].env"], "the cache of Pod")
@@ -82,7 +80,8 @@ class DroppedFields:
     """
 
     paths: tuple[str, ...]
-    _fields: Tree = field(compare=False, repr=False)
+    _fields: Tree
+    """The paths as a tree, which does not count in a comparison."""
 
     @classmethod
     def of(cls, paths: Iterable[str], what: str) -> DroppedFields | None:
@@ -91,6 +90,12 @@ class DroppedFields:
             raise UsageError(f'{what}: drop={paths!r}: give a list of paths, drop=("{paths}",)')
         chosen = tuple(sorted(set(paths)))
         return cls(chosen, _tree(_steps(path, what) for path in chosen)) if chosen else None
+
+    def __eq__(self, other: object) -> bool:
+        return self.paths == other.paths if isinstance(other, DroppedFields) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.paths)
 
     def __str__(self) -> str:
         return ", ".join(self.paths)

@@ -46,8 +46,8 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 from konverge.outcome import seconds
 
@@ -178,8 +178,7 @@ class Conflict(ApiError):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class FieldConflict:
+class FieldConflict(NamedTuple):
     """One field of an apply that another manager owns: the manager and the field's path (`.spec.interval`)."""
 
     manager: str

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+import msgspec
 from pydantic import BaseModel
 
 from konverge.errors import UsageError
@@ -37,8 +37,7 @@ S = TypeVar("S", bound=BaseModel)
 Definitions = list[dict[str, Any]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class FamilyChart:
+class FamilyChart(msgspec.Struct, frozen=True, kw_only=True):
     """The family's part of the daemon's Helm chart, beside the definitions, rules and webhooks, which follow from its controllers."""
 
     folder: Path | None = None
@@ -47,9 +46,9 @@ class FamilyChart:
     Without `values.yaml` the family has the value `enabled: false`."""
     namespaces: str = ""
     """The setting with the namespace of most rules of the family; the chart writes these rules as Roles."""
-    unwatched: Mapping[str, Any] = field(default_factory=dict)
+    unwatched: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Settings that keep the family from watching Secrets; the chart then has the rules to watch Secrets in a file of their own."""
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    options: Mapping[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
     """Settings that take more rules in `namespaces`, by the name of the file with these rules."""
     by_values: tuple[str, ...] = ()
     """Further settings that values of the family set; `settings` of the chart does not take them."""
@@ -60,8 +59,7 @@ class FamilyChart:
         return path.read_text(encoding="utf-8") if path is not None and path.is_file() else ""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Family(Generic[S]):
+class Family(msgspec.Struct, Generic[S], frozen=True, kw_only=True, eq=False):
     """Kinds, reconcilers and settings that the daemon hosts under one name.
 
     Guarantees: the daemon creates the settings from its own sources, under the family's name, and calls `install` once for each manager.

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
 
 __all__ = [
     "COUNTED",
@@ -59,8 +60,7 @@ WRONG_FORMAT: Final = "quantities must match the regular expression '^([+-]?[0-9
 WRONG_SUFFIX: Final = "unable to parse quantity's suffix"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Quantity:
+class Quantity(msgspec.Struct, frozen=True, eq=False):
     """An amount and its notation.
 
     >>> str(Quantity.parse("0.5") + Quantity.parse("700m"))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from konverge.kinds import Kind
 
@@ -19,8 +20,7 @@ READ: Final = ("get", "list", "watch")
 """The verbs of a controller that reads a kind from a cache and live."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """One RBAC rule: these verbs on these resources of this group ("" is the core group), limited to `names` if there are any.
 
     >>> Rule("", ("secrets",), ("get",)).to_dict()

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
 
 __all__ = ["MAX_REASONS", "QueueEntry", "Item", "EntryState", "WaitReason"]
 
@@ -52,8 +53,7 @@ class WaitReason(StrEnum):
     MIN_INTERVAL = "the minimum interval between two runs"
 
 
-@dataclass(slots=True, eq=False)
-class QueueEntry(Generic[K]):
+class QueueEntry(msgspec.Struct, Generic[K], eq=False):
     """A waiting key. It becomes ready at the earlier of `due` and `settled`, and not before the minimum interval is over."""
 
     key: K

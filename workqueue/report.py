@@ -6,8 +6,9 @@ Times are the loop's; `in_seconds` and `seconds` are relative to the time of the
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+import msgspec
 
 from konverge.workqueue.entry import WaitReason, join_reasons
 
@@ -16,8 +17,7 @@ __all__ = ["Snapshot", "Statistics", "Waiting", "Working"]
 K = TypeVar("K", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statistics:
+class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     """The queue in figures.
 
     `ready` entries wait for a worker, `held` entries for the end of their key's running work, `delayed` entries for their time; `depth`
@@ -43,8 +43,7 @@ class Statistics:
     shutting_down: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting(Generic[K]):
+class Waiting(msgspec.Struct, Generic[K], frozen=True, kw_only=True):
     """A waiting key: the time of its next run, why it waits, and the reasons of the run.
 
     `next_at` is the earliest time of the next run, `in_seconds` the time until then (0 if the key is ready). `in_work` means that the key
@@ -76,8 +75,7 @@ class Waiting(Generic[K]):
         return f"{self.key} runs in {self.in_seconds:.3g} s (waits for {self.wait}{failures}) because of: {self.why}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Working(Generic[K]):
+class Working(msgspec.Struct, Generic[K], frozen=True, kw_only=True):
     """A key in work: its start, its reasons, and whether it will run again."""
 
     key: K
@@ -94,8 +92,7 @@ class Working(Generic[K]):
         return join_reasons(self.reasons, self.more)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot(Generic[K]):
+class Snapshot(msgspec.Struct, Generic[K], frozen=True, kw_only=True):
     """The queue at one moment: the waiting keys in the expected order of their runs, and the keys in work.
 
     `left_out` counts the waiting keys beyond the limit of the call.

@@ -27,8 +27,9 @@ import heapq
 import math
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+import msgspec
 
 from konverge.workqueue.entry import EntryState, QueueEntry
 
@@ -38,8 +39,7 @@ __all__ = ["Lanes", "Starts", "Throttle", "Timetable"]
 K = TypeVar("K", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Throttle:
+class Throttle(msgspec.Struct, frozen=True, kw_only=True):
     """Minimum interval and debounce of every key of one queue, in seconds.
 
     `min_interval` is the least time between two starts of the same key. `debounce` is the time without events that an event waits for,

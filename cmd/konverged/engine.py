@@ -16,11 +16,11 @@ import os
 import resource
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import prometheus_client
 import structlog
 
@@ -49,8 +49,7 @@ _OPEN_MAX: Final = 10_240
 """The open files that macOS allows at most, although its hard limit is infinite: OPEN_MAX of its sys/syslimits.h."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operator:
+class Operator(msgspec.Struct, frozen=True, kw_only=True):
     """An operator to run: the name of its manager, its build (None: the installed families), and its settings."""
 
     name: str

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from importlib.metadata import Distribution, EntryPoint, entry_points
 from typing import Any, ClassVar, TypeVar
 
+import msgspec
 from pydantic import BaseModel, create_model
 
 from konverge.crds import crd_manifests, declaration_of
@@ -35,8 +35,7 @@ __all__ = [
 S = TypeVar("S", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
-class HostedFamily:
+class HostedFamily(msgspec.Struct, frozen=True):
     """A family, and the distribution that it is installed from."""
 
     family: Family[Any]

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Generic, TypeVar
 
@@ -17,8 +16,7 @@ __all__ = ["PODS", "ListQuery", "Listing", "Page", "ResourceInfo", "WatchQuery"]
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResourceInfo:
+class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """How the API server serves a kind.
 
     `verbs` and `subresources` are empty if the kind declares its plural and scope, because discovery is then not needed.

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import ssl
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from konverge.client.credentials import TlsMaterial
 from konverge.errors import ConfigError
@@ -32,8 +33,7 @@ _STRICT_COMPLAINTS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsOptions:
+class TlsOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options for the verification of the server's certificate.
 
     `server_name` is checked and sent instead of the host of the URL. `strict_x509` None leaves it to Python (strict from 3.13 on),

@@ -7,16 +7,16 @@ rights on these objects are needed in these namespaces only.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 __all__ = ["EVERYWHERE", "InstanceNamespaces"]
 
 EVERY_NAMESPACE: Final = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceNamespaces:
+class InstanceNamespaces(msgspec.Struct, frozen=True):
     """The names of the namespaces, or `*` for all of them.
 
     >>> InstanceNamespaces(("clouds", "shop")).allow("web")

@@ -15,7 +15,7 @@ Source: docs/reference/capsule.md#assignment.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from konverge.clock import wall_clock
 from konverge.objects import Object

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
 from operator import itemgetter
 from typing import Any
+
+import msgspec
 
 from konverge.conditions import Condition, read_conditions
 from konverge.crds.quota_v1beta2 import LabelSelector, ResourcePool, ResourcePoolStatus
@@ -226,15 +227,14 @@ def quota_view(quota: Object, pool: ResourcePool) -> QuotaView:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolFacts:
+class PoolFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a pool that the claim controller needs: its offer, and the namespaces that it serves."""
 
     name: str
     uid: str
     deleting: bool
     offer: Offer
-    namespaces: frozenset[str] = field(default_factory=frozenset)
+    namespaces: frozenset[str] = msgspec.field(default_factory=frozenset)
     listed: frozenset[str] = frozenset()
     """The uids of the listed claims."""
     unseen_since: datetime | None = None

@@ -7,10 +7,12 @@ object's resourceVersion stays.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from konverge.conditions import Condition
 from konverge.objects import Metadata
@@ -36,14 +38,13 @@ _MARKS = 15_000
 """Characters of a hash, and how many hashes stay below the 256 KiB that all annotations of an object may take."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolView:
+class PoolView(msgspec.Struct, frozen=True, kw_only=True):
     """The spec of a ResourcePool. `defaults` are the spec's; `zero` is defaultsZero."""
 
     name: str
     uid: str = ""
     hard: Mapping[str, Quantity]
-    defaults: Mapping[str, Quantity] = field(default_factory=dict)
+    defaults: Mapping[str, Quantity] = msgspec.field(default_factory=dict)
     zero: bool = False
     ordered: bool = False
 
@@ -55,15 +56,14 @@ class PoolView:
         return 0 if self.zero and resource in self.hard else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """A pool that serves the namespace of a claim, read from its status. `waiting`: with orderedQueue, the requests of older claims."""
 
     name: str
     uid: str = ""
     hard: Mapping[str, Quantity]
     available: Mapping[str, int]
-    waiting: Mapping[str, int] = field(default_factory=dict)
+    waiting: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     @property
     def place(self) -> tuple[str, str]:
@@ -71,8 +71,7 @@ class Offer:
         return (self.name, self.uid)
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimPlace:
+class ClaimPlace(msgspec.Struct, frozen=True):
     """The place of a claim: the pool that it belongs to, or, while it names none, the queue of a pool. Each is name and uid.
 
     With both, the claim is offered to a pool that has room, and keeps its place in the queue of another pool until it is allocated.
@@ -92,8 +91,7 @@ class ClaimPlace:
 NOWHERE: Final = ClaimPlace()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimView:
+class ClaimView(msgspec.Struct, frozen=True, kw_only=True):
     """A ResourcePoolClaim. `problem` is why its amounts can never be allocated, "" if they can."""
 
     namespace: str
@@ -104,8 +102,8 @@ class ClaimView:
     generation: int = 1
     pool: str = ""
     """spec.pool."""
-    amounts: Mapping[str, int] = field(default_factory=dict)
-    formats: Mapping[str, Format] = field(default_factory=dict)
+    amounts: Mapping[str, int] = msgspec.field(default_factory=dict)
+    formats: Mapping[str, Format] = msgspec.field(default_factory=dict)
     """The formats of the amounts as written."""
     problem: str = ""
     release: bool = False
@@ -175,20 +173,19 @@ class ClaimView:
         return condition is not None and self.released and condition.observed_generation == self.generation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaView:
+class QuotaView(msgspec.Struct, frozen=True, kw_only=True):
     """The ResourceQuota of a pool in one namespace. `intact`: its label, owner and scopes are as we apply them."""
 
-    hard: Mapping[str, int] = field(default_factory=dict)
-    status_hard: Mapping[str, int] = field(default_factory=dict)
+    hard: Mapping[str, int] = msgspec.field(default_factory=dict)
+    status_hard: Mapping[str, int] = msgspec.field(default_factory=dict)
     """status.hard: the limit that admission enforces."""
-    used: Mapping[str, int] = field(default_factory=dict)
+    used: Mapping[str, int] = msgspec.field(default_factory=dict)
     intact: bool = True
     claims: frozenset[str] = frozenset()
     """Hashes of the claims that it grants, and of some that it granted before."""
     defaults: Mapping[str, int] | None = None
     """The defaults contained in its hard; None if it has no such annotation (Capsule's), then the pool's defaults are assumed."""
-    releasing: Mapping[str, int] = field(default_factory=dict)
+    releasing: Mapping[str, int] = msgspec.field(default_factory=dict)
     """The amounts in release according to its annotation: the witness of the record in the pool's status."""
     version: str = ""
     """Its resourceVersion."""
@@ -213,8 +210,7 @@ def claim_hashes(entries: Iterable[AllocatedClaim]) -> frozenset[str]:
     return frozenset(sorted(claim_hash(entry.name) for entry in entries)[:_MARKS])
 
 
-@dataclass(frozen=True, slots=True)
-class AllocatedClaim:
+class AllocatedClaim(msgspec.Struct, frozen=True):
     """An allocated claim in the status of its pool."""
 
     name: str
@@ -222,8 +218,7 @@ class AllocatedClaim:
     amounts: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolRecord:
+class PoolRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The record in the stored status of a pool: allocated claims, and by namespace the released amounts that may still be in use.
 
     A record only holds amounts. The ResourceQuota grants them, or a claim whose own status shows the allocation.
@@ -231,6 +226,6 @@ class PoolRecord:
     `lost`: the status was never written, or was wiped; then the ResourceQuotas name the allocated claims.
     """
 
-    claims: Mapping[str, tuple[AllocatedClaim, ...]] = field(default_factory=dict)
-    releasing: Mapping[str, Amounts] = field(default_factory=dict)
+    claims: Mapping[str, tuple[AllocatedClaim, ...]] = msgspec.field(default_factory=dict)
+    releasing: Mapping[str, Amounts] = msgspec.field(default_factory=dict)
     lost: bool = False

@@ -12,8 +12,9 @@ Source: docs/reference/capsule.md#reasons-and-messages, docs/reference/capsule.m
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from konverge.conditions import cut_condition
 
@@ -189,8 +190,7 @@ class MetricLabel:
     REASON: Final = "reason"
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(msgspec.Struct, frozen=True):
     """A gauge: its full name, its labels in order, its help text."""
 
     name: str

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Annotated, Final, TypeAlias
 from urllib.parse import urlsplit
 
+import msgspec
 from pydantic import AfterValidator
 
 __all__ = [
@@ -61,8 +61,7 @@ class InvalidEndpoint(ValueError):
     """The URL has no single meaning; the message names the fault and no part of the URL that may be secret."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """The server of a URL. `host` is in lower case and has no trailing dot; an IPv6 address has no brackets."""
 
     scheme: str
@@ -169,8 +168,7 @@ def same_server(url: str, other: str) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     """One entry of an allow-list; `below` if it allows the hosts below a domain and not the domain."""
 
     server: Endpoint

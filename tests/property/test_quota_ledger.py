@@ -5,12 +5,12 @@ The worlds and their rules are those of the allocator's property test; here each
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from msgspec.structs import fields, replace
 from quota.machine import SPACES, Pools, PoolsAndOthers, PoolsWhoseClaimsAreResized
 from quota.world import CPU
 

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+import msgspec
 from shard_model import Overlap, way_to
 
 from konverge.runtime.election.record import LeaseRecord
@@ -153,7 +154,7 @@ def _pass(model: Restarts, world: _World) -> None:
     world.time += STEP
     for name in world.running.values():
         lease = world.leases[name]
-        world.leases[name] = replace(lease, record=replace(lease.record, renewed=str(world.time)))
+        world.leases[name] = replace(lease, record=msgspec.structs.replace(lease.record, renewed=str(world.time)))
     leases = dict(world.leases)
     for name, view in world.views.items():
         view.observe_all(leases, asked=world.time, now=world.time)

@@ -10,10 +10,10 @@ import asyncio
 import gc
 import resource
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Final
 
 from harness import Part, World, in_batches, total, turns, virtual
+from msgspec.structs import replace
 from rows import QUICK, Row, row
 
 from konverge import quantities

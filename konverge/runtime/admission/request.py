@@ -7,7 +7,6 @@ impossible if the webhook declares none, and during a dry run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -44,8 +43,7 @@ class User(msgspec.Struct, frozen=True):
     extra: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
 
-@dataclass(slots=True, kw_only=True)
-class AdmissionRequest(Generic[R_co]):
+class AdmissionRequest(msgspec.Struct, Generic[R_co], kw_only=True):
     """One write that the API server reviews.
 
     `kind` and `resource` are the version that the webhook receives, `requested_kind` and `requested_resource` the version that the

@@ -14,10 +14,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from konverge.errors import UsageError
 from konverge.kinds import Kind, Resource, kind_of
@@ -49,8 +49,7 @@ class Read(msgspec.Struct, frozen=True):
     metadata_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Webhook(Generic[R]):
+class Webhook(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
     """The description of a webhook; `Manager.add` serves it. Begin with `mutating` or `validating`, end with `handled_by`.
 
     >>> from konverge.kinds import kind
@@ -74,7 +73,7 @@ class Webhook(Generic[R]):
     namespaces: str = ""
     conditions: tuple[tuple[str, str], ...] = ()
     read: tuple[Read, ...] = ()
-    rules: tuple[Rule, ...] = field(default=())
+    rules: tuple[Rule, ...] = ()
 
     @staticmethod
     def mutating(what: Kind[W] | type[W]) -> Webhook[W]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -44,8 +43,7 @@ HOLD = OnConflict.HOLD
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
+class Child(msgspec.Struct, frozen=True):
     """One owned child of a plan, with its conflict policy, and whether an existing object without an owner is adopted.
 
     >>> from konverge.kinds import kind

@@ -11,8 +11,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from msgspec.structs import replace
 
 from konverge.errors import UsageError
 from konverge.kinds import Kind, Resource, kind_of
@@ -42,8 +43,7 @@ _TWICE_DELETING: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Controller(WatchVerbs[R], ReportVerbs[R], QueueVerbs[R]):
+class Controller(WatchVerbs[R], ReportVerbs[R], QueueVerbs[R], frozen=True, kw_only=True):
     """The description of a controller; `Manager.add` runs it.
 
     >>> from konverge.kinds import kind

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from konverge.errors import UsageError
 
 __all__ = ["Numbers"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Numbers:
+class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of one controller."""
 
     concurrency: int = 1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Self, TypeAlias, TypeVar
+
+from msgspec.structs import replace
 
 from konverge.errors import UsageError
 from konverge.keys import Key
@@ -22,10 +23,8 @@ R = TypeVar("R", bound=Resource)
 RetryDelay: TypeAlias = Callable[[Key, int], float]
 
 
-class QueueVerbs(ControllerSpec[R]):
+class QueueVerbs(ControllerSpec[R], frozen=True):
     """The verbs of a controller's retries and priorities."""
-
-    __slots__ = ()
 
     def retries(self, *, delay: RetryDelay | None = None, limiter: Callable[[], Limiter[Key]] | None = None) -> Self:
         """Compute the delays of retries, in place of `base_delay` and `max_delay` (`RateLimiter`).

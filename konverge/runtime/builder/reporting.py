@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+from msgspec.structs import replace
 
 from konverge.errors import UsageError
 from konverge.kinds import Kind, Resource, kind_of
@@ -22,10 +23,8 @@ R = TypeVar("R", bound=Resource)
 _METRIC: Final = re.compile(r"^[a-zA-Z_][a-zA-Z0-9_]*$")
 
 
-class ReportVerbs(ControllerSpec[R]):
+class ReportVerbs(ControllerSpec[R], frozen=True):
     """The verbs of a controller's conditions, status and gauges."""
-
-    __slots__ = ()
 
     def invalid_as(self, type_: str, reason: str) -> Self:
         """Report an object that no longer decodes: condition `type_` becomes True, Ready False, both with `reason`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -42,8 +41,7 @@ class Grouping(msgspec.Struct, frozen=True):
     always: tuple[Group, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerSpec(Generic[R]):
+class ControllerSpec(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
     """The parts of a controller's description."""
 
     kind: Kind[R]
@@ -91,7 +89,7 @@ class ControllerSpec(Generic[R]):
     """The server outside Kubernetes that the reconciler calls; "" for none."""
     stand_in: Reconciles[R] | None = None
     """Reconciles in a plan, in place of a reconciler that calls something outside Kubernetes."""
-    numbers: Numbers = field(default_factory=Numbers)
+    numbers: Numbers = Numbers()
     limiter: Callable[[], Limiter[Key]] | None = None
     """Returns the limiter of retries at each start; None: by the numbers."""
     priority: Callable[[Metadata, str], int] | None = None

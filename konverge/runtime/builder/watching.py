@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
+
+from msgspec.structs import replace
 
 from konverge.errors import UsageError
 from konverge.informers import Transform
@@ -34,10 +35,8 @@ R = TypeVar("R", bound=Resource)
 W = TypeVar("W", bound=Resource)
 
 
-class WatchVerbs(ControllerSpec[R]):
+class WatchVerbs(ControllerSpec[R], frozen=True):
     """The verbs of a controller's watches, indexes and sources."""
-
-    __slots__ = ()
 
     def owns(
         self,

@@ -6,9 +6,11 @@ Source: https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from konverge.clock import rfc3339_micro
 from konverge.kinds import kind
@@ -21,8 +23,7 @@ _RELEASED: Final = 1
 """The duration that a holder writes when it releases the lease; also client-go's."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseRecord:
+class LeaseRecord(msgspec.Struct, frozen=True):
     """Who holds the lease, and for how long from the moment of the last change.
 
     >>> LeaseRecord.of({"holderIdentity": "a", "leaseDurationSeconds": 15}).holder

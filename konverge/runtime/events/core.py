@@ -22,7 +22,7 @@ import enum
 import hashlib
 import re
 from collections import OrderedDict, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
@@ -104,8 +104,7 @@ _REGARDING: Final = 5
 """The place of the regarded object in the key of an identity."""
 
 
-@dataclass(frozen=True, slots=True)
-class Regarding:
+class Regarding(msgspec.Struct, frozen=True):
     """The object that an event is about. Its version is shown, but does not count when two references are compared.
 
     >>> from konverge.kinds import kind
@@ -117,7 +116,13 @@ class Regarding:
     namespace: str
     name: str
     uid: str = ""
-    version: str = field(default="", compare=False)
+    version: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        return self.key == other.key if isinstance(other, Regarding) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.key)
 
     @classmethod
     def of(cls, obj: Resource) -> Regarding:

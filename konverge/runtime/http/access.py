@@ -14,8 +14,9 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
+
+import msgspec
 
 from konverge.rbac import Rule
 
@@ -63,8 +64,7 @@ _UNAUTHENTICATED: Final = "system:unauthenticated"
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(msgspec.Struct, frozen=True):
     """A decision: an HTTP status, 200 for access, and the text of a refusal."""
 
     status: int
@@ -75,8 +75,7 @@ ALLOWED: Final = Access(200)
 UNKNOWN: Final = Access(401, "Unauthorized: send the token of a ServiceAccount, as `Authorization: Bearer TOKEN`\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """An authenticated user."""
 
     name: str

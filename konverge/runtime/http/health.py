@@ -11,7 +11,6 @@ Source: https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/heal
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -24,8 +23,7 @@ TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     """One check; `reason` is the problem and its remedy, "" if it passes. `note` is shown beside a successful check.
 
     >>> Check("ping").line(), Check("informer/OCIRepository", note="not served").line()
@@ -57,8 +55,7 @@ class Checks(Protocol):
         """Return the checks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(msgspec.Struct, frozen=True, kw_only=True):
     """The parameters of a request; `only` is the name of a single check, "" for all."""
 
     only: str = ""
@@ -67,8 +64,7 @@ class Question:
     as_json: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeResponse:
+class ProbeResponse(msgspec.Struct, frozen=True):
     """The response to a probe."""
 
     status: int

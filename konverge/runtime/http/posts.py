@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 from aiohttp import web
 
 from konverge.runtime.http.listener import Limits
@@ -24,8 +24,7 @@ class TooLarge(Exception):
     """The body is larger than the server accepts; the message names the limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Post:
+class Post(msgspec.Struct, frozen=True):
     """One request: its path, and a function that reads its body and raises TooLarge, or TimeoutError if it does not arrive."""
 
     path: str

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeAlias
+
+import msgspec
 
 from konverge.client import Client
 from konverge.errors import NotLeading, UsageError, stack_of
@@ -32,8 +33,7 @@ __all__ = ["Background", "BackgroundServices", "BackgroundWork", "background_ser
 _LONGEST = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackgroundServices:
+class BackgroundServices(msgspec.Struct, frozen=True, kw_only=True):
     """The services of background work.
 
     >>> async def poll(services: BackgroundServices) -> None:

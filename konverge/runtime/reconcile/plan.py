@@ -7,8 +7,9 @@ writes, in the order of the fields of `Plan`. The status is written once, at the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from konverge.conditions import Truth, truth
 from konverge.kinds import Kind, Resource
@@ -23,8 +24,7 @@ St = TypeVar("St", bound=Model)
 R = TypeVar("R", bound=Resource)
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionUpdate:
+class ConditionUpdate(msgspec.Struct, frozen=True):
     """One condition to set; `status` None is Unknown.
 
     >>> ConditionUpdate("Ready", False, "SecretMissing", "create a Secret named target").truth
@@ -42,8 +42,7 @@ class ConditionUpdate:
         return truth(self.status)
 
 
-@dataclass(frozen=True, slots=True)
-class Apply:
+class Apply(msgspec.Struct, frozen=True):
     """One object to server-side apply without an owner reference (`Context.apply`).
 
     >>> from konverge.kinds import kind
@@ -56,8 +55,7 @@ class Apply:
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(msgspec.Struct, frozen=True):
     """One merge patch (`Context.patch`), of the object with this name or of exactly the version `expect`.
 
     >>> from konverge.kinds import kind
@@ -74,8 +72,7 @@ class Patch:
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True):
     """One object to delete (`Context.delete`); `uid` is a precondition, `expect` names exactly one version of one object.
 
     >>> from konverge.kinds import kind
@@ -90,8 +87,7 @@ class Delete:
     expect: Resource | Metadata | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedEvent:
+class PlannedEvent(msgspec.Struct, frozen=True):
     """One Kubernetes Event about the reconciled object, or about the object of `kind` with the metadata `about`.
 
     >>> PlannedEvent("Copied", "3 files were copied").type_
@@ -105,8 +101,7 @@ class PlannedEvent:
     about: Metadata | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan(Generic[St]):
+class Plan(msgspec.Struct, Generic[St], frozen=True, kw_only=True):
     """The decision of one reconcile, carried out in the order of these fields. A write that raises ends the execution.
 
     `children` None leaves children untouched (a plan with Blocked or an invalid spec); a tuple, even an empty one, is the whole set:
@@ -126,4 +121,4 @@ class Plan(Generic[St]):
     remove_conditions: tuple[str, ...] = ()
     set_conditions: tuple[ConditionUpdate, ...] = ()
     draft: St | None = None
-    outcome: Outcome = field(default_factory=Done)
+    outcome: Outcome = Done()

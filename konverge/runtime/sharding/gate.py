@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from konverge.informers import Change, Selection
 from konverge.keys import Key

@@ -12,9 +12,10 @@ Guarantees
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.errors import Forbidden, RetryAfter

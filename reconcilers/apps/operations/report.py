@@ -7,9 +7,10 @@ is the last report of an Operation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from konverge.client import missing_rule
 from konverge.clock import rfc3339

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 __all__ = ["IdentityNames"]
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityNames:
+class IdentityNames(msgspec.Struct, frozen=True):
     """The objects that keep an identity, with the original operator's names."""
 
     ca_configmap: str = "nstance-cluster-ca"

@@ -6,8 +6,9 @@ The settings of the family use this module, so each start of the daemon imports 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from ipaddress import IPv6Address
+
+import msgspec
 
 from konverge.errors import ConfigError
 
@@ -26,8 +27,7 @@ def is_identifier(text: str) -> bool:
     return _IDENTIFIER.match(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """A host (a name or an IP address) and a port."""
 
     host: str

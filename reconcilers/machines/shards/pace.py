@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 __all__ = ["SessionPace"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionPace:
+class SessionPace(msgspec.Struct, frozen=True, kw_only=True):
     """The times of a session, in seconds."""
 
     call: float = 10.0

@@ -10,8 +10,9 @@ Caveats: the room of a pool is read from its status, and only the pool controlle
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+import msgspec
 
 from konverge.quantities import Format
 from konverge.reconcilers.quota.amounts import show
@@ -22,8 +23,7 @@ from konverge.reconcilers.quota.words import join, not_claimable, queued, shorta
 __all__ = ["PoolChoice", "choose"]
 
 
-@dataclass(frozen=True, slots=True)
-class PoolChoice:
+class PoolChoice(msgspec.Struct, frozen=True):
     """The pool that has room, and the pool to queue at; if there is neither, `reasons` holds each candidate's reason, by name."""
 
     offer: Offer | None

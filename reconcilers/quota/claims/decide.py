@@ -8,7 +8,6 @@ selection of the writer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -31,8 +30,7 @@ _NEW_POOL_GRACE: Final = timedelta(seconds=10)
 """How long claims wait for the first status of a new pool."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimStep:
+class ClaimStep(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one reconcile of a claim.
 
     `waits_for` is the pool whose changes trigger another reconcile: "" for any pool, None for no pool. Without `decided` the status is not
@@ -41,7 +39,7 @@ class ClaimStep:
 
     waits_for: str | None = None
     decided: tuple[ClaimDecision, ClaimPlace] | None = None
-    outcome: Outcome = field(default_factory=Done)
+    outcome: Outcome = msgspec.field(default_factory=Done)
 
 
 def decide(observed: ObservedClaim, now: datetime) -> ClaimStep:

@@ -6,8 +6,10 @@ Guarantees: pure; equal decisions have equal messages. Type, reason and texts ar
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from konverge.conditions import MAX_MESSAGE
 from konverge.reconcilers.quota.words import (
@@ -38,8 +40,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimDecision:
+class ClaimDecision(msgspec.Struct, frozen=True):
     """A condition: type, status, reason, and a message that is cut to the limit of the API.
 
     `kept`: the pool is responsible for the claim. `in_use`: pods use the allocated amounts.
@@ -54,7 +55,7 @@ class ClaimDecision:
 
     def __post_init__(self) -> None:
         if len(self.message) > MAX_MESSAGE:
-            object.__setattr__(self, "message", fit(self.message))
+            msgspec.structs.force_setattr(self, "message", fit(self.message))
 
     @property
     def bound(self) -> bool:

@@ -7,8 +7,9 @@ pool never counts as deleted (X04).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from konverge.crds.quota_v1beta2 import ResourcePoolClaim
 from konverge.reconcilers.quota.claims.conditions import read
@@ -24,12 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["ObservedClaim", "observe", "observe_after_failure"]
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedClaim:
+class ObservedClaim(msgspec.Struct, frozen=True):
     """A claim and the pools by name; `claim` is None if the cache lacks it, or has another claim of the same name."""
 
     claim: ClaimView | None
-    pools: Mapping[str, PoolFacts] = field(default_factory=dict)
+    pools: Mapping[str, PoolFacts] = msgspec.field(default_factory=dict)
 
 
 def observe(

@@ -8,7 +8,8 @@ of that namespace's list records it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from konverge.reconcilers.quota.amounts import Amounts, add
 from konverge.reconcilers.quota.claims.decision import (
@@ -32,8 +33,7 @@ __all__ = ["NamespaceAccount", "NamespaceAllocation", "account_of"]
 _NO_AMOUNTS: Mapping[str, int] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceAllocation:
+class NamespaceAllocation(msgspec.Struct, frozen=True, kw_only=True):
     """The part of an allocation that concerns one namespace; decisions are by uid of the claim."""
 
     claims: tuple[ClaimView, ...]
@@ -51,8 +51,7 @@ class NamespaceAllocation:
     """Whether the status of the ResourceQuota does not show its spec yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceAccount:
+class NamespaceAccount(msgspec.Struct, frozen=True, kw_only=True):
     """A namespace before the waiting claims of the pool are served."""
 
     claims: tuple[ClaimView, ...]
@@ -144,15 +143,14 @@ def _allocation(
     )
 
 
-@dataclass(slots=True)
-class _Accountant:
+class _Accountant(msgspec.Struct):
     """The decisions about the claims of one namespace that do not depend on the free amounts of the pool."""
 
     observed: PoolObservation
     namespace: str
-    recorded: dict[str, AllocatedClaim] = field(default_factory=dict)
-    spent_releases: list[ClaimView] = field(default_factory=list)
-    unwitnessed: set[str] = field(default_factory=set)
+    recorded: dict[str, AllocatedClaim] = msgspec.field(default_factory=dict)
+    spent_releases: list[ClaimView] = msgspec.field(default_factory=list)
+    unwitnessed: set[str] = msgspec.field(default_factory=set)
 
     def account(self, claims: tuple[ClaimView, ...]) -> NamespaceAccount:
         observed, namespace = self.observed, self.namespace

@@ -10,8 +10,9 @@ to the next reconcile.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from konverge.crds.quota_v1beta2 import ResourcePool
 from konverge.errors import Conflict, KonvergeError

@@ -14,8 +14,9 @@ Caveats: one reconcile may not be enough. `pending`: the next step needs only th
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
+
+import msgspec
 
 from konverge.reconcilers.quota.amounts import Amounts, add, show
 from konverge.reconcilers.quota.claims.decision import (
@@ -39,8 +40,7 @@ from konverge.reconcilers.quota.words import queued, shortage
 __all__ = ["PoolAllocation", "allocate", "allocation_steps"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PoolAllocation:
+class PoolAllocation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The result of an allocation. Amounts are billionths; decisions are by uid of the claim."""
 
     namespaces: Mapping[str, NamespaceAllocation]
@@ -127,13 +127,12 @@ def allocation_steps(
     return (yield from _Allocator(observed, ledger).steps())
 
 
-@dataclass(slots=True)
-class _Served:
+class _Served(msgspec.Struct):
     """The changes by the waiting claims of one namespace."""
 
     account: NamespaceAccount
     claimed: Amounts
-    decisions: dict[str, ClaimDecision] = field(default_factory=dict)
+    decisions: dict[str, ClaimDecision] = msgspec.field(default_factory=dict)
 
 
 class _Allocator:

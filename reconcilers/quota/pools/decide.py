@@ -9,7 +9,9 @@ is Bound only after its ResourceQuota grants it. A claim that is queued again st
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolStatus
 from konverge.outcome import Done, Outcome, RequeueAfter
@@ -45,8 +47,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolWrites:
+class PoolWrites(msgspec.Struct, frozen=True, kw_only=True):
     """The writes of one reconcile of a pool, in order."""
 
     applies: Mapping[str, Amounts]

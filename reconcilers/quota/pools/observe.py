@@ -6,9 +6,10 @@ Guarantees: decides nothing. `konverge.reconcilers.quota.pools.observer` reads i
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from konverge.crds.quota_v1beta2 import ResourcePool
 from konverge.objects import Metadata
@@ -56,8 +57,7 @@ class ClaimsByNamespace(Collection[ClaimView]):
         return any(claim in members for members in self.by_namespace.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolObservation:
+class PoolObservation(msgspec.Struct, frozen=True, kw_only=True):
     """The input of an allocation.
 
     `selected` are the live namespaces that the pool selects; `terminating` all that are being deleted. `claims` are all that name this
@@ -68,12 +68,12 @@ class PoolObservation:
     selected: frozenset[str] = frozenset()
     terminating: frozenset[str] = frozenset()
     claims: Collection[ClaimView] = ()
-    quotas: Mapping[str, QuotaView] = field(default_factory=dict)
+    quotas: Mapping[str, QuotaView] = msgspec.field(default_factory=dict)
     foreign: frozenset[str] = frozenset()
     """Namespaces that have a ResourceQuota of this name that is not the pool's: an apply is refused before it is sent."""
-    recorded: PoolRecord = field(default_factory=PoolRecord)
-    refused: Mapping[str, str] = field(default_factory=dict)
-    impossible: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    recorded: PoolRecord = msgspec.field(default_factory=PoolRecord)
+    refused: Mapping[str, str] = msgspec.field(default_factory=dict)
+    impossible: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict)
     """By namespace the resources that the API server rejects in a ResourceQuota: no claim can use any of them."""
     unconfirmed: frozenset[str] = frozenset()
     """Namespaces whose ResourceQuota could not be written: no release ends in them now."""
@@ -90,8 +90,7 @@ class PoolObservation:
         return ClaimsByNamespace.of(self.claims).by_namespace
 
 
-@dataclass(frozen=True, slots=True)
-class PoolRemains:
+class PoolRemains(msgspec.Struct, frozen=True):
     """The objects that the finalizer of a pool may delete: its allocated claims, if its spec requests it, and its ResourceQuotas."""
 
     claims: tuple[ClaimView, ...] = ()

@@ -5,7 +5,7 @@ Guarantees: no I/O. Transient errors are not rejections: one of them is raised a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from konverge.client import missing_rule, namespace_is_ending
 from konverge.errors import (
@@ -40,16 +40,15 @@ def server_message(error: KonvergeError) -> str:
     return error.message if isinstance(error, ApiError) else str(error)
 
 
-@dataclass(slots=True)
-class WriteOutcomes:
+class WriteOutcomes(msgspec.Struct):
     """The results of the writes: rejections by namespace, a transient error, and whether another reconcile has work."""
 
-    refused: dict[str, str] = field(default_factory=dict)
-    unsure: set[str] = field(default_factory=set)
+    refused: dict[str, str] = msgspec.field(default_factory=dict)
+    unsure: set[str] = msgspec.field(default_factory=set)
     """Uids of claims whose status is not written in this reconcile, because their ResourceQuota was not."""
-    culprits: dict[str, dict[str, str]] = field(default_factory=dict)
+    culprits: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
     """By namespace the claims that invalidate its ResourceQuota, with the reason of each, by uid."""
-    failed: set[str] = field(default_factory=set)
+    failed: set[str] = msgspec.field(default_factory=set)
     """Namespaces whose ResourceQuota was not written."""
     error: KonvergeError | None = None
     again: bool = False

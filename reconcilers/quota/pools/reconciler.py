@@ -10,9 +10,10 @@ Guarantees: idempotent, and safe to kill after any write, since it decides by th
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from konverge.crds.quota_v1beta2 import ResourcePool
 from konverge.outcome import Done, Outcome, RequeueAfter

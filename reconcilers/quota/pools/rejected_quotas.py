@@ -7,8 +7,10 @@ if the claim, the pool's spec, or the owner of the ResourceQuota changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from konverge.reconcilers.quota.pools.outcomes import WriteOutcomes
 from konverge.reconcilers.quota.views import ClaimView
@@ -16,8 +18,7 @@ from konverge.reconcilers.quota.views import ClaimView
 __all__ = ["RecalledQuotas", "RejectedQuota", "RejectedQuotas"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RejectedQuota:
+class RejectedQuota(msgspec.Struct, frozen=True, kw_only=True):
     """A rejected ResourceQuota: the message, and generation and reason of each claim that caused it, by uid."""
 
     message: str

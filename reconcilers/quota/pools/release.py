@@ -23,7 +23,8 @@ holds its amounts until its deletion ends; a namespace that the pool no longer s
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from konverge.reconcilers.quota.amounts import Amounts, add
 from konverge.reconcilers.quota.views import AllocatedClaim, PoolView, QuotaView
@@ -31,8 +32,7 @@ from konverge.reconcilers.quota.views import AllocatedClaim, PoolView, QuotaView
 __all__ = ["NamespaceHold", "NamespaceTarget", "hold_of", "summed"]
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceTarget:
+class NamespaceTarget(msgspec.Struct, frozen=True):
     """The desired state of a namespace: its ResourceQuota's hard (None: delete it), and the record of the amounts in release.
 
     `pending`: the next reconcile continues a release as soon as record and witness are stored. `witness` is the part of the record for
@@ -45,8 +45,7 @@ class NamespaceTarget:
     witness: Amounts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceHold:
+class NamespaceHold(msgspec.Struct, frozen=True, kw_only=True):
     """The amounts of the pool's resources that a namespace holds at the start of a reconcile.
 
     `granted` is the larger of spec.hard and status.hard of its ResourceQuota. `frozen`: nothing is released now, since it is terminating.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import replace
 from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
+
+from msgspec.structs import replace
 
 from konverge.client import ClientConfig
 from konverge.clock import rfc3339

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from konverge.client import ClientConfig
 from konverge.crds import Conversion

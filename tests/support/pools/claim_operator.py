@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 from random import SystemRandom
 from typing import Any
 
@@ -47,7 +46,7 @@ def serve(manager: kv.Manager, instances: str, tenant: str) -> None:
     settings = PoolSettings(instance_namespace=instances, claims_at_once=8)
     metrics = PoolMetrics.within(manager.metrics)
     controller = claim_controller(settings, metrics).reconciled_by(OfOneTenant(settings, metrics, tenant))
-    manager.add(replace(controller, indexed=tuple(_within(tenant, one) for one in controller.indexed)))
+    manager.add(msgspec.structs.replace(controller, indexed=tuple(_within(tenant, one) for one in controller.indexed)))
 
 
 def _within(tenant: str, index: Indexed) -> Indexed:

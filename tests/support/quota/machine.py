@@ -1,10 +1,10 @@
 """State machines of hypothesis: a pool and three namespaces under random changes (`tests/property/test_quota_allocator.py`)."""
 
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from msgspec.structs import replace
 from quota.world import CPU, DryWorld, pool
 
 from konverge.quantities import WHOLE

@@ -9,10 +9,11 @@ from the stored data.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec.structs import replace
 from quota.amounts import read
 
 from konverge.conditions import Condition, truth

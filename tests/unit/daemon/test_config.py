@@ -222,7 +222,7 @@ def test_every_setting_is_documented() -> None:
 
 
 def test_every_number_of_a_controller_can_be_set() -> None:
-    assert list(Overrides.model_fields) == list(Numbers.__dataclass_fields__)
+    assert list(Overrides.model_fields) == list(Numbers.__struct_fields__)
 
 
 def test_the_flag_and_the_variable_of_a_setting_set_it() -> None:

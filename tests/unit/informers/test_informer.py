@@ -1,10 +1,10 @@
 """An informer against a scripted API, on virtual time."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from konverge.errors import (
     Expired,

@@ -1,9 +1,9 @@
 """The allocator by itself: its rows of docs/reference/capsule.md#rows, and the rules of docs/reference/capsule.md#allocation."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from quota.amounts import read
 from quota.world import CPU, DryWorld, Rq, pool
 

@@ -2,12 +2,12 @@
 docs/reference/capsule.md#one-writer.
 """
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from quota.amounts import read
 
 from konverge.conditions import Condition

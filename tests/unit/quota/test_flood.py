@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from quota.world import DryWorld, Rq
 
 from konverge.conditions import MAX_MESSAGE, truth, with_condition, write_conditions

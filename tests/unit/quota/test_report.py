@@ -1,9 +1,9 @@
 """Rendered output: statuses, conditions, events, metrics, the tenants' role. Pure functions, no server."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client import generate_latest
 from quota.world import CPU, DryWorld, pool
 

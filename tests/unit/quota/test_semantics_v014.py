@@ -1,6 +1,5 @@
 """The semantics of v0.14 (`quota.semantics: v0.14`), a test for each visible behaviour of the newer Capsule. Pure, no server."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +8,7 @@ import yaml
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from quota.world import CPU, DryWorld, pool
 
 from konverge.conditions import Condition

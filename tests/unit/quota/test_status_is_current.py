@@ -1,10 +1,10 @@
 """When the stored status of a claim already shows a decision, so no write is needed."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from konverge.reconcilers.quota.claims.decision import BOUND, IN_USE, exhausted
 from konverge.reconcilers.quota.claims.status import claim_status, status_is_current

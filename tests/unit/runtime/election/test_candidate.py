@@ -1,10 +1,10 @@
 """A candidate decides only by its own observations of the Lease and its own clock."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from konverge.errors import UsageError
 from konverge.runtime.election.candidate import Candidate, Create, SeenLease, Update, WaitUntil
