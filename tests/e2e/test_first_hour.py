@@ -20,7 +20,9 @@ FEATURES = "webhook,finalizer,conversion"
 
 def environment(project: Path) -> dict[str, str]:
     """The variables that show konverge and the project to the tree's programs; the project is not installed."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "KONVERGE", "MAKE"))}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "KONVERGE", "MAKE", "ARGS"))
+    }
     tree = f"{ROOT}{os.pathsep}{ROOT / 'testkit'}"
     return {
         **kept,
