@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
-
-import msgspec
 
 from konverge.errors import ConfigError
 
@@ -23,26 +22,22 @@ REREAD_SECONDS = 60.0
 """The longest time between two reads of a followed file, in seconds: some network file systems report changes late."""
 
 
-class TlsMaterial(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsMaterial:
     """PEM bytes: the authorities to trust (empty: the system's), the client's certificate and key (empty: none)."""
 
-    ca: bytes = b""
-    certificate: bytes = b""
-    key: bytes = b""
-
-    def __repr__(self) -> str:
-        return "TlsMaterial()"
+    ca: bytes = field(default=b"", repr=False)
+    certificate: bytes = field(default=b"", repr=False)
+    key: bytes = field(default=b"", repr=False)
 
 
-class Credentials(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
     """The Authorization header ("" for none), further headers (impersonation), and the TLS material."""
 
-    authorization: str = ""
-    headers: tuple[tuple[str, str], ...] = ()
-    tls: TlsMaterial = TlsMaterial()
-
-    def __repr__(self) -> str:
-        return "Credentials()"
+    authorization: str = field(default="", repr=False)
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    tls: TlsMaterial = field(default_factory=TlsMaterial, repr=False)
 
 
 class CredentialSource(Protocol):

@@ -9,12 +9,11 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 from audit import Right, audited, rights_of, until_audited
-from msgspec.structs import replace
 
 import konverge as kv
 from konverge.client import Client, ClientConfig, ResourceInfo, WatchQuery, WatchStream, missing_rule

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from rich.pretty import pretty_repr
 
 from konverge.client import ClientConfig
 from konverge.client.credentials import FollowedFile
@@ -134,3 +135,4 @@ async def test_nothing_secret_shows(mount: Path) -> None:
     direct = ClientConfig.direct("https://x", token="s3cret", key=b"s3cret", certificate=b"s3cret")
     for found in (config, direct, await config.source.current(), await direct.source.current()):
         assert "s3cret" not in repr(found)
+        assert "s3cret" not in pretty_repr(found), "rich, which developers' tracebacks use, reads fields by itself"

@@ -66,7 +66,7 @@ def printed_after(program: str, values: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("program", "modules", "dataclasses"),
-    [(OPERATOR, 200, 13), (ONE_FAMILY, 305, 17)],
+    [(OPERATOR, 200, 15), (ONE_FAMILY, 305, 19)],
     ids=["an operator", "one family"],
 )
 def test_a_start_imports_few_modules_and_creates_few_dataclasses(program: str, modules: int, dataclasses: int) -> None:
