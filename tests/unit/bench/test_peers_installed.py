@@ -29,9 +29,7 @@ def test_an_environment_that_cannot_be_installed_is_skipped_with_words(
     assert not [path for path in (tmp_path / "peers").iterdir() if path.name.startswith("python-")]
 
 
-def test_an_environment_is_installed_without_the_network_first(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_environment_is_installed_without_the_network_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     commands: list[tuple[str, ...]] = []
 
     def fill(command: list[str] | tuple[str, ...], **_: object) -> subprocess.CompletedProcess[str]:
