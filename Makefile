@@ -80,9 +80,9 @@ endif
 .PHONY: test
 test: control-plane promtool prometheus versitygw cluster-api other-languages browser ## Run every test, those on a real kube-apiserver too; FLAKES=folder runs failed tests again, alone
 ifdef FLAKES
-	KIT_TESTS=changed GOGC=400 $(BIN)/python tools/retry_failed.py $(FLAKES) --workers 4 --lab=quick $(ARGS)
+	TESTS=changed GOGC=400 $(BIN)/python tools/retry_failed.py $(FLAKES) --workers 4 --lab=quick $(ARGS)
 else
-	KIT_TESTS=changed GOGC=400 $(BIN)/pytest -n 4 --lab=quick $(ARGS)
+	TESTS=changed GOGC=400 $(BIN)/pytest -n 4 --lab=quick $(ARGS)
 endif
 
 .PHONY: flakes
@@ -100,7 +100,7 @@ lab: venv ## Rerun the scenarios of our own reconcilers under every fault, for m
 
 .PHONY: test-unit
 test-unit: venv ## Run what needs no server: unit and property tests (seconds)
-	KIT_TESTS=changed $(BIN)/pytest tests/unit tests/property testkit/tests/unit testkit/tests/property $(ARGS)
+	TESTS=changed $(BIN)/pytest tests/unit tests/property testkit/tests/unit testkit/tests/property $(ARGS)
 
 .PHONY: pythons
 pythons: venv ## Run the unit tests of library and kit on each supported Python of this machine, further ones in PYTHONS=, one version with ONLY=3.12

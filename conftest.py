@@ -14,10 +14,10 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final
 
-import kit_tests
 import pytest
 import structlog
 import suite_planes
+import unchanged_tests
 from event_loops import LOOPS
 from hypothesis import HealthCheck, settings
 from suite_order import FILLER_NICENESS, chosen, is_filler, unit_of
@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell starts a background command with SIGINT ignored, and the programs under test inherit that.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    config.pluginmanager.register(kit_tests)
+    config.pluginmanager.register(unchanged_tests)
     config.pluginmanager.register(suite_planes)  # hooks of a conftest.py are not called for fixtures of the session
     worker: dict[str, Any] | None = getattr(config, "workerinput", None)
     if worker is not None and is_filler(worker["workerid"], worker["workercount"]):
