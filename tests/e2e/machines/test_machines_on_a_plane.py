@@ -121,7 +121,7 @@ async def test_operator_may_die_at_each_of_its_writes_about_a_machine(plane: Mac
     await plane.order("m0")
     await plane.runs("m0")
     writes = sum("/nstancemachines/m0" in line for line in plane.proxy.writes)
-    assert writes >= 3, plane.proxy.writes
+    assert writes >= 5, plane.proxy.writes
     names, hit = ["m0"], []
     for number in range(1, writes + 1):
         for moment in MOMENTS:
@@ -132,7 +132,8 @@ async def test_operator_may_die_at_each_of_its_writes_about_a_machine(plane: Mac
                 hit.append(name)
             names.append(name)
             assert len(await plane.instances_of(name)) == len(names), f"killed {moment} write {number}"
-    assert len(hit) >= 2 * (writes - 1), f"of {writes} writes: {hit}"
+    # Two status writes become one if their events arrive together, so a machine may take fewer writes than the first one.
+    assert len(hit) >= 2 * (writes - 2), f"of {writes} writes: {hit}"
     for moment in MOMENTS:
         name = names.pop()
         struck = plane.kill_at(1, moment, about(name))
