@@ -33,7 +33,7 @@ def interpreter(environment: Mapping[str, str], tell: Callable[[str], None]) -> 
     """Return the environment's interpreter, which is created once for these packages and versions; raises SubprocessError if it cannot be."""
     root = Cache.of(environment).root
     wanted, constraints = packages((ROOT / "pyproject.toml").read_text()), ROOT / "constraints.txt"
-    state = repr((sys.version, sys.prefix, wanted)).encode() + constraints.read_bytes()
+    state = repr((sys.version, sys.base_prefix, wanted)).encode() + constraints.read_bytes()
     home = root / "peers" / f"python-{hashlib.sha256(state).hexdigest()[:16]}"
     python = home / "bin" / "python"
     if is_program(python):
