@@ -373,9 +373,8 @@ def stopped(thing: Thing, member: int) -> Thing:
 
 def search(model: Model, *, limit: int = 2_000_000) -> int:
     """Search all states; returns their number. Raises Overlap with the path to the first state that breaks the protocol."""
-    with (
-        garbage.paused()
-    ):  # a search leaves no garbage in cycles, and the collector would traverse all states repeatedly
+    # A search leaves no garbage in cycles, and the collector would traverse all states repeatedly.
+    with garbage.paused():
         return _search(model, limit)
 
 

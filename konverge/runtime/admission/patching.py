@@ -63,34 +63,40 @@ def with_metadata(
 def json_patch(before: dict[str, Any], after: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the operations of RFC 6902 that change `before` into `after`; [] if they are equal.
 
-    The time is linear in the size of both. (`jsonpatch.make_patch` searches for moved items of lists: it encodes each item once for
-    each level of nesting, so an object of 900 nested lists holds the event loop for a second.)
+    The time is linear in the size of both objects and of the operations. (`jsonpatch.make_patch` searches for moved items of lists: it
+    encodes each item once for each level of nesting, so an object of 900 nested lists holds the event loop for a second.)
 
     >>> json_patch({"a/b": 1, "c": [1, 2]}, {"a/b": 2, "c": [1]})
     [{'op': 'replace', 'path': '/a~1b', 'value': 2}, {'op': 'replace', 'path': '/c', 'value': [1]}]
     """
     operations: list[dict[str, Any]] = []
-    _compare("", before, after, operations)
+    _compare([], before, after, operations)
     return operations
 
 
-def _compare(path: str, before: Any, after: Any, operations: list[dict[str, Any]]) -> None:
+def _compare(place: list[str | int], before: Any, after: Any, operations: list[dict[str, Any]]) -> None:
+    """Add the operations below a place, which is restored. Only an operation computes its pointer: keys may be long, and members many."""
     if before is after:
         return  # `carried_over` shares what is unchanged
     if isinstance(before, dict) and isinstance(after, dict):
-        operations.extend({"op": "remove", "path": _below(path, key)} for key in before.keys() - after.keys())
+        removed = [key for key in before if key not in after]  # in the object's order, which a set does not have
+        operations.extend({"op": "remove", "path": _pointer(*place, key)} for key in removed)
         for key, value in after.items():
             if key in before:
-                _compare(_below(path, key), before[key], value, operations)
+                place.append(key)
+                _compare(place, before[key], value, operations)
+                place.pop()
             else:
-                operations.append({"op": "add", "path": _below(path, key), "value": value})
+                operations.append({"op": "add", "path": _pointer(*place, key), "value": value})
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, (old, new) in enumerate(zip(before, after, strict=True)):
-            _compare(f"{path}/{index}", old, new, operations)
+            place.append(index)
+            _compare(place, old, new, operations)
+            place.pop()
     elif type(before) is not type(after) or before != after:
-        operations.append({"op": "replace", "path": path, "value": after})
+        operations.append({"op": "replace", "path": _pointer(*place), "value": after})
 
 
-def _below(path: str, key: str) -> str:
-    """Return the pointer to a member (RFC 6901)."""
-    return f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
+def _pointer(*place: str | int) -> str:
+    """Return the pointer to a place (RFC 6901)."""
+    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in place)

@@ -1,5 +1,6 @@
 """From a changed object to a JSON patch: the changes, and nothing else."""
 
+import copy
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -77,6 +78,25 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_the_cost_of_a_patch_is_linear_in_the_object(change: Callable[[int], tuple[Any, Any]]) -> None:
     assert calls_of_patch(*change(200)) < 2.2 * calls_of_patch(*change(100))
+
+
+class LongKey(str):
+    """A key that is too long to be copied into the pointer of each member below it."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        raise AssertionError("the pointer of an unchanged member was computed")
+
+
+def test_no_pointer_is_computed_for_unchanged_members() -> None:
+    before: dict[str, Any] = {LongKey("a"): {LongKey("b"): [1, {LongKey("c"): 2}]}}
+    assert json_patch(before, copy.deepcopy(before)) == []
+
+
+def test_operations_have_the_order_of_the_members() -> None:
+    before = dict.fromkeys("hgfedcba", 1)
+    assert [operation["path"] for operation in json_patch(before, {})] == [f"/{name}" for name in "hgfedcba"]
 
 
 def calls_of_patch(before: dict[str, Any], after: dict[str, Any]) -> int:
