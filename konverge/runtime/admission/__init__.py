@@ -9,7 +9,7 @@
     cert_secret.py     the Secret of self-made certificates (runtime/tls); bundles.py the CA bundles (pure)
     registry.py        the webhooks of a manager; server.py runs them; serving.py the HTTP server (runtime/http/posts.py)
 
-Importing this loads neither aiohttp nor cryptography nor jsonpatch: the first manager that serves a webhook imports them.
+Importing this loads neither aiohttp nor cryptography: the first manager that serves a webhook imports them.
 """
 
 from __future__ import annotations
