@@ -1,6 +1,6 @@
 """Projects of `konverge init`: their tests, checkers and demo pass, and the page docs/guide/start.md runs word for word.
 
-The tree's environment has the programs. `.ci/test-wheel` and `.ci/test-newest` run the page from wheels in an empty environment.
+The tree's environment has the programs. `.ci/test-wheel` runs the page from wheels in an empty environment.
 """
 
 import json

@@ -122,10 +122,9 @@ def test_ci_runs_the_same_verbs_as_people_do(tree: Tree) -> None:
         "make lint",
         "make control-plane",
         "make promtool prometheus versitygw cluster-api other-languages browser",
-        "make test",
+        "make test ARGS='--deselect=tests/e2e/test_first_hour.py::test_the_page_of_the_first_hour_runs_word_for_word'",
         "make demo",
         ".ci/test-wheel",
-        ".ci/test-newest",
         ".ci/test-lowest",
     ]
 
@@ -137,7 +136,6 @@ def test_ci_scripts_are_executable_and_stop_at_the_first_error(tree: Tree) -> No
         "lock",
         "run",
         "test-lowest",
-        "test-newest",
         "test-wheel",
         "venv",
     }

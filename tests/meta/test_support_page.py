@@ -87,7 +87,7 @@ def test_the_support_page_has_the_declared_and_tested_versions(tree: Tree) -> No
     assert kit["requires-python"] == project["requires-python"]
     lowest = project["requires-python"].removeprefix(">=")
     assert rows["Python"] == f"{lowest} to {pythons[-1]}"
-    newer = re.search(r"TESTED=\((.*?)\)", (tree.root / ".ci/test-newest").read_text())
+    newer = re.search(r"TESTED=\((.*?)\)", (tree.root / ".ci/test-wheel").read_text())
     assert newer is not None
     assert sorted(pythons) == sorted([lowest, *newer[1].split()])
     oldest = yaml.safe_load((tree.root / "charts/konverge/Chart.yaml").read_text())["kubeVersion"]
