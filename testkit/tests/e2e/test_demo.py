@@ -46,8 +46,27 @@ async def ended(process: asyncio.subprocess.Process) -> int:
         return await process.wait()
 
 
-@ON_BOTH
-async def test_the_demo_converges_and_ends_by_itself_in_ci(plane: str) -> None:
+@pytest.fixture
+def no_kubectl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let no program find kubectl: neither in PATH, nor in the cache, nor beside another control plane."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("KONVERGE_CACHE", str(tmp_path))
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+
+
+async def test_the_demo_converges_and_ends_by_itself_without_kubectl(no_kubectl: None) -> None:
+    said = await whole_demo("memory")
+    assert "kubectl" not in said
+    assert "chat waits for a Secret named chat-values with the key values.yaml" in said
+
+
+@pytest.mark.control_plane
+async def test_the_demo_on_a_real_control_plane_converges_and_names_kubectl() -> None:
+    assert "kubectl" in await whole_demo("real")
+
+
+async def whole_demo(plane: str) -> str:
+    """Run the demo as CI does, check that each sample converged, and return the output."""
     process = await started("--control-plane", plane, ci=True)
     said = await output_until(process, "")
     assert await ended(process) == 0, said
@@ -70,24 +89,24 @@ async def test_the_demo_converges_and_ends_by_itself_in_ci(plane: str) -> None:
     assert "\x1b" not in said
     assert re.search(r"^  page +http://127\.0\.0\.1:\d+/debug/ui$", said, re.MULTILINE)
     assert "correct-horse" not in said
+    return said
 
 
-@pytest.mark.parametrize(
-    ("plane", "number"),
-    [
-        ("memory", signal.SIGINT),
-        ("memory", signal.SIGTERM),
-        pytest.param("real", signal.SIGTERM, marks=pytest.mark.control_plane),
-    ],
-)
-async def test_the_demo_stays_until_ctrl_c_or_sigterm_and_leaves_nothing_behind(
-    plane: str, number: signal.Signals
-) -> None:
+@ON_BOTH
+async def test_the_demo_stays_until_sigterm_and_leaves_nothing_behind(plane: str) -> None:
     process = await started("--control-plane", plane, ci=False)
     said = await output_until(process, "Ctrl-C ends it")
+    await ended_by(process, signal.SIGTERM, kubeconfig_of(said))
+
+
+def kubeconfig_of(said: str) -> Path:
     found = re.search(r"KUBECONFIG=(\S+)", said)
     assert found is not None, said
-    kubeconfig = Path(found[1])
+    return Path(found[1])
+
+
+async def ended_by(process: asyncio.subprocess.Process, number: signal.Signals, kubeconfig: Path) -> None:
+    """Send a signal to a demo that stays, and check that it ends well and leaves nothing behind."""
     assert kubeconfig.exists()
     process.send_signal(number)
     rest = await output_until(process, "")
@@ -132,31 +151,18 @@ async def test_machine_demo_spreads_and_scales_a_pool_and_drains_a_node() -> Non
     assert found[-1] < node.start()
 
 
-async def test_by_default_the_api_server_is_in_memory_and_answers_other_programs() -> None:
+async def test_default_api_server_in_memory_serves_others_until_ctrl_c() -> None:
     process = await started(ci=False)
     said = await output_until(process, "Ctrl-C ends it")
     assert said.startswith("==> starting an API server in memory\n"), said
-    found = re.search(r"KUBECONFIG=(\S+)", said)
-    assert found is not None, said
-    config = await ClientConfig.from_kubeconfig(Path(found[1]))
+    kubeconfig = kubeconfig_of(said)
+    config = await ClientConfig.from_kubeconfig(kubeconfig)
     assert config.server.startswith("https://127.0.0.1:")
     async with Client(config, name="somebody") as client:
         secret = SECRET.new("chat-values", "demo", data={"values.yaml": base64.b64encode(b"replicas: 1").decode()})
         await client.create(secret)
     assert re.search(r"^chat +Ready=True", await output_until(process, "chat   Ready=True"), re.MULTILINE)
-    process.send_signal(signal.SIGINT)
-    assert await ended(process) == 0
-
-
-async def test_kubectl_is_named_only_if_it_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("KONVERGE_CACHE", str(tmp_path))
-    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
-    process = await started(ci=True)
-    said = await output_until(process, "")
-    assert await ended(process) == 0, said
-    assert "kubectl" not in said
-    assert "chat waits for a Secret named chat-values with the key values.yaml" in said
+    await ended_by(process, signal.SIGINT, kubeconfig)
 
 
 async def test_demo_without_convergence_in_time_fails_and_shows_the_log() -> None:
