@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
-from asyncio.subprocess import PIPE, STDOUT
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -27,6 +27,7 @@ from rolling_load import NAMESPACE, RollingLoad
 from widgets import SECRET
 
 from konverge.client import Client
+from konverge.daemon.crds import apply_all
 from konverge.kinds import kind
 from konverge_testing import ApiServer, install_crds
 from konverge_testing.flux import KINDS as FLUX
@@ -47,6 +48,14 @@ MOST_WRITES = 40
 """Writes of one object in its life: a loop of two releases that disagree exceeds it within seconds."""
 
 
+@dataclass(frozen=True)
+class Releases:
+    """The program of the previous release, and the definitions of the previous release (True) and of this tree (False)."""
+
+    previous: str
+    definitions: dict[bool, list[dict[str, Any]]]
+
+
 @dataclass
 class Deployment:
     """Replicas that are replaced like the pods of a Deployment with maxSurge 1, on an API server in memory."""
@@ -55,7 +64,7 @@ class Deployment:
     kubeconfig: Path
     kcp: KcpServer
     folder: Path
-    previous: str
+    releases: Releases
     mode: str
     stack: AsyncExitStack
     commits: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -69,12 +78,7 @@ class Deployment:
 
     async def define(self, *, previous: bool) -> None:
         """Apply the definitions of a release, as helm does before it changes the Deployment."""
-        program = (self.previous,) if previous else (sys.executable, "-m", "konverge.daemon.main")
-        process = await asyncio.create_subprocess_exec(
-            *program, "crds", "--apply", "--kubeconfig", self.kubeconfig, stdout=PIPE, stderr=STDOUT
-        )
-        output, _ = await process.communicate()
-        assert process.returncode == 0, output.decode()
+        await apply_all(self.client, self.releases.definitions[previous])
 
     async def add(self, *, previous: bool) -> None:
         """Start a replica; returns when it is ready."""
@@ -102,7 +106,7 @@ class Deployment:
                 *(word for key, value in sets.items() for word in ("--set", f"{key}={value}")),
             ),
             self.folder / f"{name}.log",
-            program=self.previous if previous else "",
+            program=self.releases.previous if previous else "",
         )
         await self.stack.enter_async_context(replica.running_for())
         self.replicas.append(replica)
@@ -142,12 +146,21 @@ def _is_error(line: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def previous(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(unpack(tmp_path_factory.mktemp("previous")))
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
+    previous = str(unpack(tmp_path_factory.mktemp("previous")))
+    programs = {True: (previous,), False: (sys.executable, "-m", "konverge.daemon.main")}
+    return Releases(previous, {which: printed(program) for which, program in programs.items()})
+
+
+def printed(program: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return the definitions that a release prints."""
+    words = (*program, "crds", "--output", "json")
+    items: list[dict[str, Any]] = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)["items"]
+    return items
 
 
 @pytest_asyncio.fixture(params=["leader", "hash"])
-async def deployment(request: pytest.FixtureRequest, tmp_path: Path, previous: str) -> AsyncIterator[Deployment]:
+async def deployment(request: pytest.FixtureRequest, tmp_path: Path, releases: Releases) -> AsyncIterator[Deployment]:
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(ApiServer(random=Random(5), rbac=False, namespaces=("default", HOME)))
         shell = await stack.enter_async_context(server.http(tls=True))
@@ -156,7 +169,7 @@ async def deployment(request: pytest.FixtureRequest, tmp_path: Path, previous: s
         await install_crds(client, flux_crds())
         await stack.enter_async_context(HelmController(server.config(), random=Random(7)))
         kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", shell)
-        deployed = Deployment(client, kubeconfig, kcp, tmp_path, previous, request.param, stack)
+        deployed = Deployment(client, kubeconfig, kcp, tmp_path, releases, request.param, stack)
         server.store.observers.append(deployed.observe)
         await deployed.define(previous=True)
         yield deployed
