@@ -36,8 +36,8 @@ from konverge.words import Annotation
 
 __all__ = ["Conversion", "Spoke"]
 
-H = TypeVar("H", bound=CustomResource[Any, Any])
-S = TypeVar("S", bound=CustomResource[Any, Any])
+H = TypeVar("H", bound="CustomResource[Any, Any]")
+S = TypeVar("S", bound="CustomResource[Any, Any]")
 Data = dict[str, Any]
 
 

@@ -240,7 +240,7 @@ class CustomResource(MetadataProperties, Model, Generic[SpecT, StatusT]):
             return super().__getattr__(name)
 
 
-C = TypeVar("C", bound=CustomResource[Any, Any])
+C = TypeVar("C", bound="CustomResource[Any, Any]")
 
 
 def resource(

@@ -90,7 +90,13 @@ def test_a_start_imports_few_modules_and_creates_few_dataclasses(program: str, m
         ),
         (
             OPERATOR,
-            ("aiohttp", "click", "yaml", "pydantic_settings", "konverge.reconcilers", *OPTIONAL, *SERVERS, *PLUG_INS),
+            (
+                *("aiohttp", "click", "yaml", "pydantic_settings", "konverge.reconcilers"),
+                *("konverge.crds.catalogue", "konverge.crds.durations", "konverge.crds.partial"),
+                *OPTIONAL,
+                *SERVERS,
+                *PLUG_INS,
+            ),
         ),
         (USERS_PROCESS, ("konverge.reconcilers", *OPTIONAL, *SERVERS, *PLUG_INS)),
         (
