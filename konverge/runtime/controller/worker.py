@@ -96,12 +96,14 @@ class KeyWorker:
 
     async def run(self) -> None:
         """Work on one key after the other until the queue is shut down."""
-        metrics, monitor, tracing = self._metrics, self._shared.event_loop, self._tracing
+        metrics, monitor, tracing, turns = self._metrics, self._shared.event_loop, self._tracing, self._shared.turns
         task = asyncio.current_task()
         assert task is not None
         async for item in self._queue:
             metrics.active += 1
             try:
+                if turns is not None and not turns.may_begin():
+                    await turns.wait()
                 with _UNWATCHED if monitor is None else monitor.note(task, self._name, item.key):
                     await (self._work(item) if tracing is None else tracing.work(item, self._work))
             except asyncio.CancelledError:

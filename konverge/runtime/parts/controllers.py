@@ -19,6 +19,7 @@ from konverge.runtime.parts.core import Core
 from konverge.runtime.parts.part import ManagerPart
 from konverge.runtime.parts.start_checks import check_controller, check_running
 from konverge.runtime.reconcile.services import ManagerServices
+from konverge.runtime.reconcile.turns import ReconcileTurns
 
 __all__ = ["Controllers"]
 
@@ -67,7 +68,9 @@ class Controllers(ManagerPart):
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Create the services of the controllers from the resources of the parts before."""
-        core = self._core
+        core, loop = self._core, asyncio.get_running_loop()
+        # Virtual time does not pass within an iteration.
+        turns = None if hasattr(loop, "wall_time") else ReconcileTurns(loop)
         core.services = ManagerServices(
             manager=core.name,
             client=core.leader_client,
@@ -76,6 +79,7 @@ class Controllers(ManagerPart):
             random=core.random,
             events=core.events,
             event_loop=core.event_loop,
+            turns=turns,
             namespace=self._namespace,
             strict=self._strict,
             drain=self._drain,
