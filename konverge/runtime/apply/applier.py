@@ -42,12 +42,13 @@ from konverge.informers.store import CachedObject
 from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
-from konverge.objects import FullMetadata, Object
+from konverge.objects import FullMetadata, Metadata, Object
 from konverge.runtime.apply.conflicts import FieldsHeld, Held, OnConflict
 from konverge.runtime.apply.rivals import Rivals
 from konverge.tallies import LoopCounter
 
 __all__ = [
+    "AppliedObject",
     "Applier",
     "ApplyResult",
     "HELD_RETRY",
@@ -195,6 +196,15 @@ class StatusResult(NamedTuple):
         return cls(decoded.metadata, decoded.status, body)
 
 
+class AppliedObject(NamedTuple):
+    """The result of an apply. `sent`: a request was necessary. `exact`: the server stored the intent unchanged and as ours, so that a
+    comparison of the intent with this object finds no change."""
+
+    stored: Object
+    sent: bool
+    exact: bool = False
+
+
 class LruDict(Generic[K, V]):
     """A mapping that drops the entry that was least recently used.
 
@@ -229,12 +239,11 @@ class LruDict(Generic[K, V]):
         return len(self._items)
 
 
-def comparison_digest(cached: Cached, intent: Mapping[str, Any], *circumstances: object) -> bytes:
+def comparison_digest(seen: Metadata, intent: Mapping[str, Any], *circumstances: object) -> bytes:
     """Return the digest of a comparison: the object's version, the intent, and what else decides; b"" if the version is unknown.
 
     A comparison with an equal digest has an equal result. A change of a value or of a field's owner changes the version.
     """
-    seen = cached.metadata
     if not seen.resource_version:
         return b""
     compared = _ENCODE((seen.uid, seen.resource_version, circumstances, intent))
@@ -311,8 +320,8 @@ class Applier:
         writer: Hashable | None = None,
         on_behalf: Key | None = None,
         compare: bool = True,
-    ) -> tuple[Object, bool]:
-        """Apply an intent; returns the stored object, and whether anything was sent.
+    ) -> AppliedObject:
+        """Apply an intent, unless it would change nothing.
 
         `compare` is False if the caller remembers the comparisons that find no change.
         With `on_behalf`, the object that is reconciled, applies that other writers undo are noticed.
@@ -320,10 +329,11 @@ class Applier:
         again and again, and the errors of the client.
         """
         owner = Owner(manager, "Apply", subresource)
-        comparison = comparison_digest(cached, intent, owner) if compare and cached is not None else b""
+        comparison = comparison_digest(cached.metadata, intent, owner) if compare and cached is not None else b""
         if comparison and cached is not None and self._unchanged_digests.get(key) == comparison:
             self._count(key.kind, "skipped")
-            return CachedObject(cached, key.kind), False
+            return AppliedObject(CachedObject(cached, key.kind), sent=False)
+        wanted = intent
         if has_nulls(intent):
             intent = await self._client.settle_nulls(key.kind, intent)
         unchanged_object = self.unchanged(intent, key, cached, owner)
@@ -331,7 +341,7 @@ class Applier:
             self._count(key.kind, "skipped")
             if comparison:
                 self._unchanged_digests.put(key, comparison)
-            return unchanged_object, False
+            return AppliedObject(unchanged_object, sent=False)
         if cached is not None and on_conflict is OnConflict.HOLD:
             refusal = self._refusals.get(key)
             wait = hold_remaining(intent, refusal, cached, self._now())
@@ -364,10 +374,10 @@ class Applier:
             raise FieldsHeld(Held(key, conflict.conflicts), look_again=look_again) from conflict
         stored = decode_object(body)
         managed = stored.get("metadata", {}).pop("managedFields", None)
-        self._sent(key, intent, applied_fields(managed, owner) if managed else None, stored, owner)
+        exact = self._sent(key, intent, applied_fields(managed, owner) if managed else None, stored, owner)
         if rivals is not None and sending is not None:
             rivals.sent(sending, stored, undone=undone)
-        return Object(stored), True
+        return AppliedObject(Object(stored), sent=True, exact=exact and intent is wanted)
 
     async def dry_run(
         self, key: Key, intent: Mapping[str, Any], *, manager: str, force: bool, subresource: str = ""
@@ -400,7 +410,7 @@ class Applier:
         """
         owner = Owner(manager, "Apply", "status")
         before = self._unchanged_statuses.get(key)
-        if before is not None and before == comparison_digest(cached, intent, owner):
+        if before is not None and before == comparison_digest(cached.metadata, intent, owner):
             self._count(key.kind, "skipped")
             return None
         owned = (cached.owned or {}).get(owner)
@@ -411,7 +421,7 @@ class Applier:
             (self._results.get(key) or _NO_RESULTS).get(owner),
         ):
             self._count(key.kind, "skipped")
-            if comparison := comparison_digest(cached, intent, owner):
+            if comparison := comparison_digest(cached.metadata, intent, owner):
                 self._unchanged_statuses.put(key, comparison)
             return None
         if check is not None:
@@ -438,7 +448,8 @@ class Applier:
         fields: Mapping[str, Any] | None,
         stored: Mapping[str, Any],
         owner: Owner,
-    ) -> None:
+    ) -> bool:
+        """Remember the result of an apply; return whether a comparison with the stored object would find no change."""
         self._count(key.kind, "sent")
         self._refusals.drop(key)
         values_cached = not (self._metadata_only and key.kind in self._metadata_only and not owner.subresource)
@@ -447,6 +458,7 @@ class Applier:
             self._results.put(key, {**(self._results.get(key) or {}), owner: result})
         elif (known := self._results.get(key)) is not None:
             known.pop(owner, None)
+        return result is None and fields is not None
 
     def _remember_refusal(
         self, key: Key, intent: Mapping[str, Any], cached: Cached | None, conflict: ApplyConflict

@@ -27,6 +27,7 @@ from konverge.selectors import LabelSelector
 
 if TYPE_CHECKING:
     from konverge.informers import Cached, Selection
+    from konverge.runtime.apply.applier import AppliedObject
 
 __all__ = ["Children"]
 
@@ -104,7 +105,7 @@ class Children:
         if cached is None:
             self._refuse_unselected(key, metadata.get("labels") or {})
         if cached is None and self._would_see(key):
-            created = await self._create(key, intent)
+            created = await self._create(key, intent, object_, adopt=adopt)
             if created is not None:
                 return key, created if partial is None else view_of(created, partial), True
         existing = cached.metadata if cached is not None else await self._existing(key)
@@ -118,12 +119,12 @@ class Children:
                 dying = Object(cached.data()) if cached else await services.client.get(plain, key.name, key.namespace)
                 return key, dying if partial is None else view_of(dying, partial), False
             metadata["uid"] = existing.uid
-        before = len(self._trace.writes)
         claim = services.claims.take(key, services.controller, self._trace.key)
-        stored = await self.send(key, intent, cached, on_conflict, compare=comparison is None)
-        sent = len(self._trace.writes) > before
+        stored, sent, exact = await self.send(key, intent, cached, on_conflict, compare=comparison is None)
         if comparison and not sent:
             claim.unchanged = comparison
+        elif exact:
+            self.unchanged.note_applied(object_, stored, claim, adopt=adopt)
         if existing is None:
             self._note_made(key)
         if (
@@ -135,7 +136,7 @@ class Children:
             services.own_versions.add(key, stored.metadata.resource_version)
         return key, stored if partial is None else view_of(stored, partial), sent
 
-    async def _create(self, key: Key, intent: dict[str, Any]) -> Object | None:
+    async def _create(self, key: Key, intent: dict[str, Any], object_: Resource, *, adopt: bool) -> Object | None:
         """Create a child that the cache does not show; None, with nothing changed, if it exists after all.
 
         A plain apply would merge into an existing object of another owner. So it names a version that no object can have: the server
@@ -146,10 +147,12 @@ class Children:
         metadata = {name: value for name, value in intent["metadata"].items() if name != "uid"}
         only_new = {**intent, "metadata": {**metadata, "resourceVersion": _NEVER_A_VERSION}}
         try:
-            stored = await self.send(key, only_new, None, TAKE, new=True)
+            stored, _, exact = await self.send(key, only_new, None, TAKE, new=True)
         except Conflict:
             return None
-        self._services.claims.take(key, self._services.controller, self._trace.key)
+        claim = self._services.claims.take(key, self._services.controller, self._trace.key)
+        if exact:
+            self.unchanged.note_applied(object_, stored, claim, adopt=adopt)
         self._note_made(key)
         if key.kind in self._services.filtered:
             self._services.own_versions.add(key, stored.metadata.resource_version)
@@ -238,7 +241,8 @@ class Children:
         other = "" if subresource else self._services.claims.other(key, self._services.controller)
         if other and self._services.field_managers.get(other) == self._services.manager:
             self._refuse_second_writer(key)
-        return await self.send(key, intent, self._services.caches.cached(key), on_conflict, subresource=subresource)
+        cached = self._services.caches.cached(key)
+        return (await self.send(key, intent, cached, on_conflict, subresource=subresource)).stored
 
     async def send(
         self,
@@ -250,8 +254,8 @@ class Children:
         subresource: str = "",
         new: bool = False,
         compare: bool = True,
-    ) -> Object:
-        """Apply an intent, once in a reconcile; returns the stored object. With `new` it can only create the object.
+    ) -> AppliedObject:
+        """Apply an intent, once in a reconcile. With `new` it can only create the object.
 
         `compare` is False if the caller remembers the comparisons that find no change.
         """
@@ -264,7 +268,7 @@ class Children:
         if self._services.partial:
             self.refuse_dropped(key, intent)
         try:
-            stored, sent = await self._services.applier.apply(
+            applied = await self._services.applier.apply(
                 key,
                 intent,
                 cached=cached,
@@ -279,11 +283,11 @@ class Children:
             self._trace.look_again = min(self._trace.look_again, held.look_again)
             raise
         self._applied.add(target)
-        if sent:
+        if applied.sent:
             self._trace.writes.append(f"apply {subresource} of {key}" if subresource else f"apply {key}")
         else:
             self._trace.skipped += 1
-        return stored
+        return applied
 
     async def delete(
         self,

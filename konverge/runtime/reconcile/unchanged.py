@@ -20,6 +20,7 @@ from konverge.tallies import LoopCounter
 
 if TYPE_CHECKING:
     from konverge.informers.store import Store
+    from konverge.runtime.apply.owners import ChildClaim
 
 __all__ = ["UnchangedChildren"]
 
@@ -78,7 +79,7 @@ class UnchangedChildren:
         if cached is None:
             return None, None
         kind = cache.kind
-        comparison = comparison_digest(cached, data, self._circumstances, adopt)
+        comparison = comparison_digest(cached.metadata, data, self._circumstances, adopt)
         services = self._services
         claim = services.claims.renew((kind.group_kind, namespace, name), services.controller, trace.key)
         target = (kind.api_version, kind.kind, namespace, name, "")
@@ -88,6 +89,17 @@ class UnchangedChildren:
         trace.skipped += 1
         cache.skipped.count += 1
         return CachedObject(cached, kind), comparison
+
+    def note_applied(self, object_: Resource, stored: Object, claim: ChildClaim, *, adopt: bool) -> None:
+        """Note that the server has stored this intent unchanged: a comparison with that version would find no change.
+
+        So the first reconcile after the creation of twenty children compares none of them.
+        """
+        thin = object_.__class__ in THIN_VIEWS
+        data: dict[str, Any] = object_.data if thin else object_.to_dict()  # type: ignore[attr-defined]  # both classes have it
+        sort: object = f"{data.get('apiVersion')} {data.get('kind')}" if thin else object_.__class__
+        if self._caches.get(sort) is not None:
+            claim.unchanged = comparison_digest(stored.metadata, data, self._circumstances, adopt)
 
     def _look_up(self, sort: object, object_: Resource) -> _Cache | None:
         """Return the cache of the object's kind; None if its objects cannot be compared with an intent."""

@@ -47,13 +47,16 @@ class Server:
         assert self.answer is not None
         return fields(self.answer)
 
+    async def settle_nulls(self, kind_: Any, body: Mapping[str, Any]) -> dict[str, Any]:
+        return {**body, "data": {name: value for name, value in body["data"].items() if value is not None}}
+
 
 def applier(server: Server, now: float = 0.0) -> Applier:
     return Applier(server, controller="backup", metrics=Metrics(), now=lambda: now)  # type: ignore[arg-type]  # the only call used
 
 
 def answer(data: dict[str, Any], owned: Any) -> dict[str, Any]:
-    managed = [{"manager": "konverge", "operation": "Apply", "fieldsV1": owned}]
+    managed = [] if owned is None else [{"manager": "konverge", "operation": "Apply", "fieldsV1": owned}]
     return {"metadata": {"name": "a", "namespace": "web", "managedFields": managed}, **data}
 
 
@@ -65,7 +68,7 @@ async def apply(
     made: Applier, cached: Cached | None, intent: dict[str, Any] = INTENT, **how: Any
 ) -> tuple[Object, bool]:
     how.setdefault("on_conflict", TAKE)
-    return await made.apply(KEY, intent, cached=cached, manager="konverge", **how)
+    return (await made.apply(KEY, intent, cached=cached, manager="konverge", **how))[:2]
 
 
 async def test_nothing_is_sent_where_values_and_ownership_are_equal() -> None:
@@ -73,6 +76,29 @@ async def test_nothing_is_sent_where_values_and_ownership_are_equal() -> None:
     found, sent = await apply(applier(server), stored({"data": {"k": "v", "other": "x"}}, OWNED))
     assert (sent, server.sent) == (False, [])
     assert found.get("data", "k") == "v"
+
+
+@pytest.mark.parametrize(
+    ("data", "answered", "owned", "exact"),
+    [
+        ({"k": "v"}, {"k": "v"}, OWNED, True),
+        ({"k": "v"}, {"k": "v", "other": "x"}, OWNED, True),
+        ({"k": "v"}, {"k": "normalized"}, OWNED, False),
+        ({"k": "v"}, {"k": "v"}, {"f:data": {"f:k": {}, "f:more": {}}}, False),
+        ({"k": "v"}, {"k": "v"}, None, False),
+        ({"k": "v", "n": None}, {"k": "v"}, OWNED, False),
+    ],
+    ids=["as sent", "with a field of others", "another value", "more fields", "not as ours", "without a null"],
+)
+async def test_an_apply_is_exact_if_a_comparison_would_find_no_change(
+    data: dict[str, Any], answered: dict[str, Any], owned: Any, exact: bool
+) -> None:
+    server, intent = Server(answer({"data": answered}, owned)), {**INTENT, "data": data}
+    applied = await applier(server).apply(KEY, intent, cached=None, manager="konverge", on_conflict=TAKE)
+    assert (applied.sent, applied.exact) == (True, exact)
+    if exact:
+        after = applier(server).unchanged(intent, KEY, stored({"data": answered}, owned), OWNER)
+        assert after is not None
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,24 @@ async def test_a_standing_child_is_compared_again_after_a_change_only(lab: Lab, 
     assert (await lab.get(CONFIG_MAP, "child")).get("data", "k") == parent.read[-1] == parent.value
 
 
+@pytest.mark.parametrize("repaired", [None, "changed", "deleted"])
+async def test_only_the_reconcile_that_applies_a_child_compares_it(lab: Lab, repaired: str | None) -> None:
+    parent = Parent()
+    await start(lab, parent)
+    with mock.patch.object(Applier, "unchanged", autospec=True, side_effect=Applier.unchanged) as compared:
+        await lab.create(widget())
+        await lab.settled()
+        assert compared.call_count == 1
+        if repaired == "changed":
+            await lab.patch(CONFIG_MAP, "child", {"data": {"k": "theirs"}})
+        elif repaired == "deleted":
+            await lab.delete(CONFIG_MAP, "child")
+        await lab.settled()
+        await resync(lab)
+        assert compared.call_count == (1 if repaired is None else 2)
+    assert (await lab.get(CONFIG_MAP, "child")).get("data", "k") == "v"
+
+
 async def test_a_second_apply_of_a_standing_child_in_one_reconcile_is_refused(lab: Lab) -> None:
     refused = []
 
