@@ -159,7 +159,7 @@ class Decoder:
         self._whole: Whole | None = selection.whole
         self._dropped = selection.dropped
         self._managers = managers
-        self._mentions = re.compile(b"|".join(re.escape(msgspec.json.encode(name)) for name in sorted(managers)))
+        self._mentions = _mentions(managers)
         self._on_anomaly = on_anomaly
         self._interner = Interner()
         self.anomalies: Counter[str] = Counter()
@@ -228,7 +228,7 @@ class Decoder:
     def _cached(self, full: FullMetadata, raw: msgspec.Raw) -> Cached:
         metadata = self._interner.metadata(full)  # the raw managedFields would keep the whole network read alive
         managed = bytes(full.managed_fields)
-        owned = self._own_fields(managed) if managed and self._mentions.search(managed) else None
+        owned = self._own_fields(managed) if managed and self._mentions(managed) else None
         if self._metadata_only or (self._whole is not None and not self._whole(metadata)):
             return Cached(metadata, b"", owned)
         body = strip(bytes(raw), managed) if managed else bytes(raw)
@@ -275,6 +275,15 @@ class Decoder:
     def _record_anomaly(self, why: str, about: str) -> None:
         self.anomalies[why] += 1
         self._on_anomaly(why, about)
+
+
+def _mentions(managers: frozenset[str]) -> Callable[[bytes], object]:
+    """Return the test whether bytes hold one of these names as a JSON string; an object without one has no field set of ours."""
+    names = [msgspec.json.encode(name) for name in sorted(managers)]
+    if len(names) == 1:  # nearly always, and several times as fast as a regular expression
+        (name,) = names
+        return lambda managed: name in managed
+    return re.compile(b"|".join(map(re.escape, names))).search
 
 
 def ends_initial_events(metadata: Metadata) -> bool:

@@ -173,7 +173,7 @@ class HandlerQueue:
             path, (change, self.since) = self._pending.popitem(last=False)
             old, new = change.old, change.new
             passed = self._passed.pop(path, None) if self._passed else None
-            if passed is None and (old is None or new is None or old.uid == new.uid):  # nearly always
+            if passed is None and (old is None or new is None or old.metadata.uid == new.metadata.uid):  # nearly always
                 return (change,)
             return tuple(_steps(change, passed))
         self.since = None

@@ -89,7 +89,7 @@ _WIRE = {name: field.serialization_alias or name for name, field in Condition.mo
 
 
 def _made_to_fit(entry: Mapping[str, Any]) -> dict[str, Any]:
-    status, moved, generation = (entry.get(name) for name in ("status", "lastTransitionTime", "observedGeneration"))
+    status, moved, generation = entry.get("status"), entry.get("lastTransitionTime"), entry.get("observedGeneration")
     return {
         "type": str(entry.get("type", "")),
         "status": status if status in STATUSES else "Unknown",
@@ -137,7 +137,10 @@ def truth(value: bool | None) -> Truth:
 
 def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
     """Return the condition of that type, None if absent."""
-    return next((condition for condition in conditions if condition.type == type_), None)
+    for condition in conditions:
+        if condition.type == type_:
+            return condition
+    return None
 
 
 def check_condition(type_: str, reason: str, message: str, declared: Sequence[str] | None) -> None:

@@ -39,6 +39,7 @@ _MAPPING = (dict, Mapping)
 _LISTS = (list, tuple)
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 """Types without members: most values are of these and need no further check."""
+_NO_MAPS = _PLAIN | {list, tuple}
 _IDENTITY = frozenset(
     {
         "name",
@@ -171,8 +172,8 @@ def without_emptied(intent: Mapping[str, Any], fields: Mapping[str, Any]) -> Map
     kept: dict[str, Any] = {}
     changed = False
     for name, value in intent.items():
-        below = fields.get(f"f:{name}")
-        if isinstance(value, _MAPPING) and below:
+        below = None if value.__class__ in _NO_MAPS else fields.get(f"f:{name}")
+        if below and isinstance(value, _MAPPING):
             if not value and any(member != "." for member in below):
                 changed = True
                 continue

@@ -132,6 +132,7 @@ class HttpTransport:
         self._calls: aiohttp.ClientSession | None = None
         self._watches: aiohttp.ClientSession | None = None
         self._material: TlsMaterial | None = None
+        self._prepared: Credentials | None = None
         self._context: Any = True
         self._tls_lock = asyncio.Lock()
         self._closed = False
@@ -156,12 +157,12 @@ class HttpTransport:
         )
 
     async def prepare(self) -> None:
-        """Renew credentials and TLS context if they are due."""
-        await self._credentials()
+        """Renew credentials and TLS context if they are due. The next `send` uses these credentials."""
+        self._prepared = await self._credentials()
 
     async def _credentials(self) -> Credentials:
         credentials = self._fixed or await self._source.current()
-        if self._secure and credentials.tls != self._material:
+        if self._secure and credentials.tls is not self._material and credentials.tls != self._material:
             async with self._tls_lock:
                 if credentials.tls != self._material:
                     await self._renew_context(credentials.tls)
@@ -221,7 +222,8 @@ class HttpTransport:
         if self._calls is None:
             self._calls = self._session(limit=self._settings.max_in_flight)
         if self._proxy is None and is_supported():
-            credentials = await self._credentials()
+            # A sender calls `prepare` directly before, with nothing in between; else the credentials are asked for here.
+            credentials, self._prepared = self._prepared or await self._credentials(), None
             headers = self._headers_for(request, credentials)
             if is_plain(request, headers):
                 return await self._round_trip(request, headers)

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from konverge.client.credentials import Credentials, FollowedFile, TlsMaterial, loop_time
+from konverge.client.credentials import LOOK_SECONDS, Credentials, FollowedFile, TlsMaterial, loop_time
 from konverge.errors import ConfigError
 
 __all__ = ["MOUNT", "Mounted", "MountedCredentials", "is_mounted", "mounted"]
@@ -30,11 +30,16 @@ class MountedCredentials:
         self._token = FollowedFile(mount / "token")
         self._ca = FollowedFile(mount / "ca.crt")
         self._made: tuple[bytes, bytes] = (b"", b"")
+        # The loop time from which the files are looked at again.
+        self._look_at = float("-inf")
         self._credentials = Credentials()
 
     def read(self, now: float) -> Credentials:
         """Return the credentials as they were at most a second before this loop time."""
+        if now < self._look_at:
+            return self._credentials
         files = (self._token.read(now), self._ca.read(now))
+        self._look_at = now + LOOK_SECONDS
         if files != self._made:
             try:
                 token = files[0].decode("ascii").strip()
@@ -52,6 +57,7 @@ class MountedCredentials:
 
     def distrust(self) -> None:
         """Read the token again at the next request."""
+        self._look_at = float("-inf")
         self._token.distrust()
 
 

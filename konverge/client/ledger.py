@@ -210,6 +210,10 @@ class Ledger:
         entries = self._entries.get(writer)
         if entries is None:
             return ()
+        if len(entries) == 1:  # nearly always: the object's own status
+            (entry,) = entries.values()
+            write = entry.current()
+            return () if write is None else (write,)
         writes = (entry.current() for entry in entries.values())
         return tuple(sorted((write for write in writes if write is not None), key=lambda write: write.number))
 

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 __all__ = [
     "INITIAL_PRIORITY",
     "EventHandlers",
-    "key_of_object",
     "keys_of_owners",
     "mapped_keys",
+    "must_enqueue",
     "priority_of",
     "reason_of",
 ]
@@ -65,24 +65,24 @@ def priority_of(change: Change) -> int:
     return INITIAL_PRIORITY if change.initial else 0
 
 
-def key_of_object(spec: Controller[Any], change: Change, own_versions: Collection[str]) -> Iterator[Key]:
-    """Yield the key of the object, unless the event is our own status update.
+def must_enqueue(spec: Controller[Any], change: Change, own_versions: Collection[str]) -> bool:
+    """Return whether an event of the controller's own kind enqueues the object: not if it is our own status update.
 
     `own_versions` are the versions of such writes, if nothing but the status differed from the reconciled object. The predicate compares
     whole objects: it is not called if the body of only one is cached, or of none, unless the controller declared metadata only.
     """
     if change.old is not None and change.new is not None:
         if change.new.metadata.resource_version in own_versions:
-            return
-        comparable = spec.metadata_only or not (change.old.metadata_only or change.new.metadata_only)
-        if comparable and (
+            return False
+        if (
             spec.predicate is not None
+            and (spec.metadata_only or not (change.old.metadata_only or change.new.metadata_only))
             and not life_changed(change, spec.finalizer_name)
             and not (spec.pausable_by is not None and spec.pausable_by.changed(change))
             and not spec.predicate(change)
         ):
-            return
-    yield Key("", spec.kind, change.namespace, change.name)
+            return False
+    return True
 
 
 def keys_of_owners(
@@ -193,7 +193,10 @@ class EventHandlers:
             held.append(change)
             return
         own = self._own_versions.of(key)
-        self._enqueue(key_of_object(self._spec, change, own), change)
+        if must_enqueue(self._spec, change, own):
+            self.enqueue(key, reason_of(change), priority_of(change))
+            if self._tracing is not None:
+                self._tracing.woken(key, change)
         if own and change.new is not None:
             self._own_versions.seen(key, change.new.metadata.resource_version)
 
@@ -234,7 +237,7 @@ class EventHandlers:
         chosen = (key for key in keys if gate is None or store.get(key.namespace, key.name) is not None)
         self._enqueue(chosen, change, source, watch)
 
-    def _enqueue(self, keys: Iterable[Key], change: Change, source: str = "", watch: Watched | None = None) -> None:
+    def _enqueue(self, keys: Iterable[Key], change: Change, source: str, watch: Watched) -> None:
         reason = ""
         for key in keys:
             if key.kind != self._spec.kind:

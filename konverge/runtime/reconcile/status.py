@@ -281,10 +281,14 @@ class StatusEditor(Generic[St_co]):
         ):
             self._refuse(_unread())
         status: dict[str, Any] = {}
+        observed = self._previous.get("observedGeneration") if failed else self._generation
+        if self._declared is not None and isinstance(observed, int):
+            # First: whoever compares this status with the stored status finds the most frequent difference at once.
+            status["observedGeneration"] = observed
         alone = self._declared is not None and self._ours is None
         if self._written_draft is not None or not alone or not self._previous.keys() <= _RUNTIMES:
             wire = _wire(self._begun_draft())
-            status = {key: value for key, value in wire.items() if self._is_own_field(key, value)}
+            status |= {key: value for key, value in wire.items() if self._is_own_field(key, value)}
             # Fields that are stored and no longer in the draft were removed: the draft begins as a copy of the stored status.
             left = {*self._previous, *wire} - _RUNTIMES - {key for key, value in status.items() if value is not None}
             self._cleared_fields = tuple(sorted(left)) if left else ()
@@ -292,9 +296,6 @@ class StatusEditor(Generic[St_co]):
         conditions = write_conditions(judged) if self._declared is not None else self._foreign_conditions(judged, shape)
         if conditions:
             status["conditions"] = conditions
-        observed = self._previous.get("observedGeneration") if failed else self._generation
-        if self._declared is not None and isinstance(observed, int):
-            status["observedGeneration"] = observed
         return status
 
     def left_over(self, status: Mapping[str, Any]) -> dict[str, Any]:
