@@ -9,9 +9,8 @@ Guarantees, per handler
 - Each object that exists when the handler is added, or when the store is first synced, arrives exactly once with `initial` set, before
   any other change of its key, unless it was deleted before. `has_synced` holds once the store is synced and these were delivered.
 - A handler that raises loses only that change; the error is counted, and logged at most once in `_LOG_EVERY` seconds.
-- The tasks that share a `YieldBudget` share one slice of time per iteration of the loop, so twenty informers that sync at once
-  stall the loop hardly longer than a single informer. The slice begins at the end of the first piece of work in an iteration, and each task
-  does at least one piece per iteration.
+- All handlers and reflectors of a set share one `Slice` of each iteration of the loop, so fifty informers that sync at once
+  stall the loop hardly longer than a single informer.
 
 `HandlerQueue` decides and does not await; `Registration` is the task around it.
 
@@ -32,42 +31,10 @@ from konverge.informers.meters import Meters
 from konverge.informers.statistics import HandlerStatistics
 from konverge.informers.store import Cached, Path, Table
 from konverge.logs import get_logger
-from konverge.tasks import Signal
+from konverge.tasks import Signal, Slice
 from konverge.words import LogKey
 
-__all__ = ["Handler", "HandlerQueue", "Registration", "YieldBudget"]
-
-
-class YieldBudget:
-    """One slice of time per iteration of the running loop.
-
-    A task calls `spent()` after each piece of work, and awaits `yield_turn()` if it returns true.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._loop: asyncio.AbstractEventLoop | None = None
-        # The end of this iteration's slice; None until the first call of `spent` in an iteration.
-        self._until: float | None = None
-
-    def spent(self) -> bool:
-        """Report whether this iteration's slice is used up; the first call in an iteration begins the slice."""
-        loop = self._loop
-        if loop is None:
-            loop = self._loop = asyncio.get_running_loop()
-        if self._until is None:
-            self._until = loop.time() + self._seconds
-            # Runs at the beginning of the next iteration, before the tasks that yield in this iteration continue.
-            loop.call_soon(self._renew)
-            return False
-        return loop.time() >= self._until
-
-    def _renew(self) -> None:
-        self._until = None
-
-    async def yield_turn(self) -> None:
-        """Yield to the event loop once."""
-        await asyncio.sleep(0)
+__all__ = ["Handler", "HandlerQueue", "Registration"]
 
 
 _LOG = get_logger("konverge.informers")
@@ -219,14 +186,14 @@ class Registration:
         handler: Handler,
         *,
         selection: str,
-        budget: YieldBudget,
+        share: Slice,
         meters: Meters,
         removed: Callable[[Registration], None],
     ) -> None:
         self.name = name
         self._handler = handler
         self._selection = selection
-        self._budget = budget
+        self._share = share
         self._meters = meters
         self._leave = removed
         self._queue = HandlerQueue()
@@ -286,17 +253,20 @@ class Registration:
 
     async def run(self) -> None:
         """Deliver until the handler is removed."""
-        now = asyncio.get_running_loop().time
+        now, share = asyncio.get_running_loop().time, self._share
         while not self._removed:
             await self._arrived.wait()
+            if not share.may_begin():
+                await share.wait()
             while changes := self._queue.take():
                 since = self._queue.since
                 for change in changes:
                     self._call_handler(change, now)
+                delivered = now()
                 if since is not None and (latency := self._meters.latency) is not None:
-                    latency.observe(now() - since)
-                if self._budget.spent():
-                    await self._budget.yield_turn()
+                    latency.observe(delivered - since)
+                if not share.may_continue(delivered):
+                    await share.wait()
             if self._queue.caught_up and not self._synced.is_set():
                 self._synced.set()
                 if self.on_synced is not None:

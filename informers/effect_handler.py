@@ -16,7 +16,7 @@ from itertools import islice
 
 from konverge.client import ResourceInfo
 from konverge.errors import UsageError
-from konverge.informers.delivery import Registration, YieldBudget
+from konverge.informers.delivery import Registration
 from konverge.informers.messages import (
     Advance,
     Change,
@@ -36,6 +36,7 @@ from konverge.informers.meters import Meters
 from konverge.informers.reflector import WatchListDenylist
 from konverge.informers.report import Reporter
 from konverge.informers.store import EMPTY, Contents, Index, IndexFunction, Store, Table
+from konverge.tasks import Slice
 
 __all__ = ["EffectHandler", "Staging", "StoreWriter", "difference"]
 
@@ -164,7 +165,7 @@ class EffectHandler:
     """Applies the effects of one informer."""
 
     def __init__(
-        self, store: Store, *, reporter: Reporter, denylist: WatchListDenylist, budget: YieldBudget, meters: Meters
+        self, store: Store, *, reporter: Reporter, denylist: WatchListDenylist, share: Slice, meters: Meters
     ) -> None:
         self.store = store
         self.info: ResourceInfo | None = None
@@ -183,7 +184,7 @@ class EffectHandler:
         self._staging: Staging | None = None
         self._reporter = reporter
         self._denylist = denylist
-        self._budget = budget
+        self._share = share
         self._meters = meters
 
     # Calls of the reflector
@@ -288,8 +289,8 @@ class EffectHandler:
             now = self._now()
             for registration in listening:
                 registration.add(batch, now)
-            if self._budget.spent():
-                await self._budget.yield_turn()
+            if not self._share.may_continue(self._now()):
+                await self._share.wait()
 
     def register(self, registration: Registration) -> None:
         """Add a handler; it receives the existing objects first."""

@@ -19,7 +19,7 @@ from typing import Any
 from konverge.client import ResourceInfo
 from konverge.errors import UsageError
 from konverge.informers.decode import Decoder
-from konverge.informers.delivery import Handler, Registration, YieldBudget
+from konverge.informers.delivery import Handler, Registration
 from konverge.informers.effect_handler import EffectHandler
 from konverge.informers.meters import Meters, version_number
 from konverge.informers.problem import Problem
@@ -30,6 +30,7 @@ from konverge.informers.statistics import InformerStatistics
 from konverge.informers.store import IndexFunction, Store
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
+from konverge.tasks import Slice
 from konverge.words import LogKey
 
 __all__ = ["Informer", "Spawn"]
@@ -59,7 +60,7 @@ class Informer:
         metrics: Metrics,
         managers: frozenset[str],
         denylist: WatchListDenylist,
-        budget: YieldBudget,
+        share: Slice,
         random: Random,
     ) -> None:
         self.selection = selection
@@ -67,11 +68,11 @@ class Informer:
         self.users = 0
         self.optional_users = 0
         """The users that can do without the kind."""
-        self._budget = budget
+        self._share = share
         self._reporter = Reporter(selection, dispensable=lambda: self.optional_users == self.users)
         self._meters = Meters(metrics, name, selection.kind, self)
         self._effects = EffectHandler(
-            self.store, reporter=self._reporter, denylist=denylist, budget=budget, meters=self._meters
+            self.store, reporter=self._reporter, denylist=denylist, share=share, meters=self._meters
         )
         self._decoder = Decoder(selection, managers, self._log_anomaly)
         self._anomaly_logged_at: dict[str, float] = {}
@@ -82,7 +83,7 @@ class Informer:
             decoder=self._decoder,
             effects=self._effects,
             denylist=denylist,
-            budget=budget,
+            share=share,
             random=random,
         )
         self._spawn: Spawn | None = None
@@ -127,7 +128,7 @@ class Informer:
             name,
             handler,
             selection=str(self.selection),
-            budget=self._budget,
+            share=self._share,
             meters=self._meters,
             removed=self._effects.unregister,
         )

@@ -1,7 +1,7 @@
 """All informers of one manager, shared by reference count.
 
 Guarantees: equal selections share one informer, which lives from the first `acquire` to the last `release`. The set owns all tasks of its
-informers; the exit of its `async with` block cancels them and waits for their end. The informers share one `YieldBudget` and one
+informers; the exit of its `async with` block cancels them and waits for their end. The informers share one `Slice` of time and one
 `WatchListDenylist`.
 """
 
@@ -14,12 +14,12 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from konverge.errors import UsageError
-from konverge.informers.delivery import YieldBudget
 from konverge.informers.informer import Informer
 from konverge.informers.reflector import Api, WatchListDenylist
 from konverge.informers.settings import InformerSettings, Selection
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
+from konverge.tasks import Slice
 from konverge.words import LogKey
 
 __all__ = ["InformerSet", "NamedApi"]
@@ -60,7 +60,7 @@ class InformerSet:
         self._managers = managers
         self._random = random
         self._denylist = WatchListDenylist(self._settings.watch_list_retry)
-        self._budget = YieldBudget(self._settings.slice)
+        self._share = Slice(self._settings.slice)
         # The started informers; each has at least one user.
         self._informers: dict[Selection, Informer] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -99,7 +99,7 @@ class InformerSet:
                 metrics=self._metrics,
                 managers=self._managers,
                 denylist=self._denylist,
-                budget=self._budget,
+                share=self._share,
                 random=self._random,
             )
             informer.start(self._spawn)

@@ -21,7 +21,6 @@ from konverge.errors import KonvergeError, stack_of
 from konverge.informers import machine
 from konverge.informers.backoff import ExponentialBackoff
 from konverge.informers.decode import Decoder
-from konverge.informers.delivery import YieldBudget
 from konverge.informers.messages import (
     Command,
     Discard,
@@ -49,6 +48,7 @@ from konverge.informers.problem import RestartCause, cause_of
 from konverge.informers.settings import InformerSettings, Selection
 from konverge.kinds import Kind
 from konverge.logs import get_logger
+from konverge.tasks import Slice
 from konverge.words import LogKey
 
 __all__ = ["Api", "EffectSink", "Reflector", "WatchListDenylist"]
@@ -101,7 +101,7 @@ class Reflector:
         decoder: Decoder,
         effects: EffectSink,
         denylist: WatchListDenylist,
-        budget: YieldBudget,
+        share: Slice,
         random: Random,
     ) -> None:
         self._api = api
@@ -110,7 +110,7 @@ class Reflector:
         self._decoder = decoder
         self._effects = effects
         self._denylist = denylist
-        self._budget = budget
+        self._share = share
         self._random = random
         # Set by discovery, and so in every phase but DISCOVERY.
         self._info: ResourceInfo | None = None
@@ -205,8 +205,8 @@ class Reflector:
             return await self._feed(Failed(error, cause_of(error)))
         step = self._settings.slice_objects
         for start in range(0, len(page.items), step):
+            await self._share_of_iteration(begins=start == 0)
             await self._feed(self._decoder.items(page.items[start : start + step]))
-            await self._yield_if_spent()
         return await self._feed(PageEnd(page.resource_version, page.continue_))
 
     async def _watch(self, command: StartWatch) -> Command:
@@ -252,16 +252,18 @@ class Reflector:
         """Feed the events of one network read; events after the end of the stream are dropped."""
         step = self._settings.slice_objects
         for start in range(0, len(events), step):
+            await self._share_of_iteration(begins=start == 0)
             for given in self._decoder.events(events[start : start + step]):
                 command = await self._feed(given)
                 if not isinstance(command, ReadOn):
                     return command
-            await self._yield_if_spent()
         return command
 
-    async def _yield_if_spent(self) -> None:
-        if self._budget.spent():
-            await self._budget.yield_turn()
+    async def _share_of_iteration(self, *, begins: bool) -> None:
+        """Wait until the slice of the informers has time for a piece of work: the first piece of a read, or a further piece."""
+        share = self._share
+        if not (share.may_begin() if begins else share.may_continue(self._now())):
+            await share.wait()
 
     # Queries
 

@@ -1,4 +1,5 @@
-"""Waiting for several things at once, for changes without polling, and until a deadline. The ground floor; knows nothing of Kubernetes.
+"""Waiting for several things at once, for changes without polling, until a deadline, and for a share of each iteration of the loop. The
+ground floor; knows nothing of Kubernetes.
 
 Deadlines share one timer of the loop. `asyncio.timeout` sets and cancels a timer of its own for each operation, which costs about forty
 calls, and a comparison in Python for each level of the loop's heap. Nearly every request and reconcile ends long before its deadline. So
@@ -9,12 +10,14 @@ operation has ended is dropped when the timer reaches it, or when such notes are
 from __future__ import annotations
 
 import asyncio
+import math
+from collections import deque
 from collections.abc import Coroutine
 from heapq import heapify, heappop, heappush
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
-__all__ = ["Broadcast", "Deadline", "Deadlines", "Signal", "Wait", "cancel_and_wait", "wait_first"]
+__all__ = ["SLICE", "Broadcast", "Deadline", "Deadlines", "Signal", "Slice", "Wait", "cancel_and_wait", "wait_first"]
 
 Wait: TypeAlias = Coroutine[Any, Any, Any] | asyncio.Future[Any]
 """A coroutine, which `wait_first` owns, or a task or future, which belongs to the caller."""
@@ -114,6 +117,110 @@ class Broadcast:
     async def wait(self) -> None:
         """Return at the next `notify`."""
         await self._next.wait()
+
+
+SLICE: Final = 0.005
+"""The seconds of each iteration of the loop that informers have, and that reconciles have."""
+
+
+class Slice:
+    """One slice of time in each iteration of the running loop, shared by the tasks of one kind of work.
+
+    Fifty informers that receive events at once, or 500 workers with a reconcile each, would run one after the other before the loop reads
+    its sockets again. Health checks, webhooks and the renewal of a lease would wait.
+
+    A task calls `may_begin` before its first piece of work and `may_continue` before each further piece, and awaits `wait` if the call
+    returned false.
+
+    Guarantees: once the tasks have worked for `seconds` in one iteration, no further piece of work begins in this iteration. The other
+    tasks continue in the following iterations, in the order of their arrival, so no task starves. No task waits while all work of an
+    iteration fits into the slice. A single working task uses the whole slice.
+
+    Caveats: a piece of work is never interrupted, and only its part before its first wait is counted.
+    """
+
+    def __init__(self, seconds: float = SLICE) -> None:
+        self._seconds = seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # The end of this iteration's slice; None before the first piece of work of an iteration.
+        self._until: float | None = None
+        # The tasks that began in this iteration.
+        self._begun = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        # Tasks that were woken too late in an iteration; they precede `_waiting`.
+        self._late: deque[asyncio.Future[None]] = deque()
+        # Whether woken tasks are about to begin: then each further task waits behind the waiting tasks.
+        self._queued = False
+
+    def may_begin(self) -> bool:
+        """Report whether a task that was not working may begin now; if not, it awaits `wait` first."""
+        if self._queued:
+            return False
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._until is None:
+            self._until, self._begun = now + self._seconds, 0
+            loop.call_soon(self._next_iteration)
+        elif now >= self._until:
+            return False
+        self._begun += 1
+        return True
+
+    def may_continue(self, now: float) -> bool:
+        """Report whether a task that has begun may go on with its next piece of work; `now` is the loop's time."""
+        # Without a slice the task has waited for something else since its last piece, so it begins again.
+        return self.may_begin() if self._until is None else now < self._until
+
+    async def wait(self) -> None:
+        """Wait until this task may work."""
+        loop = self._loop = asyncio.get_running_loop()
+        waiting = self._waiting
+        while True:
+            woken: asyncio.Future[None] = loop.create_future()
+            waiting.append(woken)
+            await woken
+            # The first woken task always works: a suspended process may wake with its slice spent.
+            if self._until is None or not self._begun or loop.time() < self._until:
+                self._begun += 1
+                return
+            waiting = self._late
+
+    def _next_iteration(self) -> None:
+        """Begin without a slice, or, if tasks wait, let as many of them work as began in the last slice."""
+        self._until = None
+        if self._waiting or self._late:
+            self._queued = True
+            self._wake(self._begun)
+
+    def _wake(self, most: int) -> None:
+        """Let the tasks that wait longest work in the next iteration."""
+        assert self._loop is not None
+        self._loop.call_soon(self._begin_slice)
+        woken = 0
+        while woken < most and (self._late or self._waiting):
+            task = (self._late or self._waiting).popleft()
+            if not task.done():  # else the task was cancelled
+                task.set_result(None)
+                woken += 1
+        self._loop.call_soon(self._end_slice)
+
+    def _begin_slice(self) -> None:
+        assert self._loop is not None
+        self._until, self._begun = self._loop.time() + self._seconds, 0
+
+    def _end_slice(self) -> None:
+        """Wake the next tasks: as many as fit into a slice, by the time that the last tasks took."""
+        assert self._loop is not None
+        assert self._until is not None
+        began, self._until = self._until - self._seconds, None
+        if not (self._waiting or self._late):
+            self._queued = False
+            return
+        took = self._loop.time() - began
+        fit = self._begun * self._seconds / took if took > 0 else math.inf
+        self._wake(max(1, int(min(fit, 2 * self._begun))))
 
 
 _OFTEN: Final = 64

@@ -222,7 +222,7 @@ class HttpTransport:
         if self._calls is None:
             self._calls = self._session(limit=self._settings.max_in_flight)
         if self._proxy is None and is_supported():
-            # A sender calls `prepare` directly before, with nothing in between; else the credentials are asked for here.
+            # `Sender` awaits `prepare` directly before this call. Any other caller pays for the credentials here.
             credentials, self._prepared = self._prepared or await self._credentials(), None
             headers = self._headers_for(request, credentials)
             if is_plain(request, headers):

@@ -30,7 +30,7 @@ class MountedCredentials:
         self._token = FollowedFile(mount / "token")
         self._ca = FollowedFile(mount / "ca.crt")
         self._made: tuple[bytes, bytes] = (b"", b"")
-        # The loop time from which the files are looked at again.
+        # The loop time of the next check of the files.
         self._look_at = float("-inf")
         self._credentials = Credentials()
 

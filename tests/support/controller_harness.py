@@ -31,7 +31,7 @@ from konverge.runtime.events.core import Regarding
 from konverge.runtime.hooks.leadership import Term
 from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.reconcile.services import ManagerServices
-from konverge.runtime.reconcile.turns import ReconcileTurns
+from konverge.tasks import Slice
 
 Hook = Callable[[], Awaitable[None] | None]
 
@@ -313,7 +313,7 @@ class ControllerHarness:
         strict: bool = True,
         drain: float = 25.0,
         cluster_scoped: frozenset[str] = frozenset(),
-        turns: ReconcileTurns | None = None,
+        slice_: Slice | None = None,
     ) -> None:
         self.server = Server(cluster_scoped)
         suffixes = {f"konverge.{one.status_suffix}" for one in controllers if one.status_suffix}
@@ -325,7 +325,7 @@ class ControllerHarness:
         self._namespace = namespace
         self._strict = strict
         self._drain = drain
-        self._turns = turns
+        self._slice = slice_
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -338,7 +338,7 @@ class ControllerHarness:
             random=Random(1),
             events=self,  # type: ignore[arg-type]  # a recorder, as far as the runtime uses one
             event_loop=EventLoopMonitor(loop, self.metrics),
-            turns=self._turns,
+            slice=self._slice,
             namespace=self._namespace,
             strict=self._strict,
             drain=self._drain,

@@ -198,7 +198,8 @@ class StatusResult(NamedTuple):
 
 class AppliedObject(NamedTuple):
     """The result of an apply. `sent`: a request was necessary. `exact`: the server stored the intent unchanged and as ours, so that a
-    comparison of the intent with this object finds no change."""
+    comparison of the intent with this object finds no change.
+    """
 
     stored: Object
     sent: bool

@@ -96,14 +96,14 @@ class KeyWorker:
 
     async def run(self) -> None:
         """Work on one key after the other until the queue is shut down."""
-        metrics, monitor, tracing, turns = self._metrics, self._shared.event_loop, self._tracing, self._shared.turns
+        metrics, monitor, tracing, share = self._metrics, self._shared.event_loop, self._tracing, self._shared.slice
         task = asyncio.current_task()
         assert task is not None
         async for item in self._queue:
             metrics.active += 1
             try:
-                if turns is not None and not turns.may_begin():
-                    await turns.wait()
+                if share is not None and not share.may_begin():
+                    await share.wait()
                 with _UNWATCHED if monitor is None else monitor.note(task, self._name, item.key):
                     await (self._work(item) if tracing is None else tracing.work(item, self._work))
             except asyncio.CancelledError:

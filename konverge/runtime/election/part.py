@@ -65,7 +65,7 @@ class Election(ManagerPart):
             )
         )
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Start to apply for the leadership."""
         if self._leading is not None:
             work = self._leading.run()

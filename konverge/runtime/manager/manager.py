@@ -164,7 +164,7 @@ class Manager(Declarations, Supervised):
             for part in self._parts:
                 stack.push_async_callback(part.drain)  # the stack runs each drain, even if another drain fails
             for part in self._parts:
-                part.start()
+                await part.start()
             self._started.set()
             core.readiness.notify()
             while not self._stopping.is_set():

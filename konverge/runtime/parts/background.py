@@ -152,7 +152,7 @@ class Background(ManagerPart):
         self._core.has_background = bool(self._works.keys() - self._everywhere)
         return True
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Start the work, which waits for the first term."""
         core = self._core
         assert core.services is not None

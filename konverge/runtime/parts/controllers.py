@@ -19,7 +19,7 @@ from konverge.runtime.parts.core import Core
 from konverge.runtime.parts.part import ManagerPart
 from konverge.runtime.parts.start_checks import check_controller, check_running
 from konverge.runtime.reconcile.services import ManagerServices
-from konverge.runtime.reconcile.turns import ReconcileTurns
+from konverge.tasks import Slice
 
 __all__ = ["Controllers"]
 
@@ -70,7 +70,7 @@ class Controllers(ManagerPart):
         """Create the services of the controllers from the resources of the parts before."""
         core, loop = self._core, asyncio.get_running_loop()
         # Virtual time does not pass within an iteration.
-        turns = None if hasattr(loop, "wall_time") else ReconcileTurns(loop)
+        reconciles = None if hasattr(loop, "wall_time") else Slice()
         core.services = ManagerServices(
             manager=core.name,
             client=core.leader_client,
@@ -79,7 +79,7 @@ class Controllers(ManagerPart):
             random=core.random,
             events=core.events,
             event_loop=core.event_loop,
-            turns=turns,
+            slice=reconciles,
             namespace=self._namespace,
             strict=self._strict,
             drain=self._drain,
@@ -102,10 +102,16 @@ class Controllers(ManagerPart):
         finally:
             core.services = core.unfenced = None
 
-    def start(self) -> None:
-        """Start the controllers."""
-        for controller in self._core.controllers.values():
-            self._launch(controller)
+    async def start(self) -> None:
+        """Start the controllers; with many controllers other tasks run in between, and may add or remove controllers."""
+        core = self._core
+        assert core.services is not None
+        share = core.services.slice
+        for name, controller in [*core.controllers.items()]:
+            if share is not None and not share.may_begin():
+                await share.wait()
+            if core.controllers.get(name) is controller and name not in self._tasks:
+                self._launch(controller)
 
     def _launch(self, controller: Controller[Any]) -> None:
         core, name = self._core, controller.name

@@ -19,7 +19,7 @@ class ManagerPart:
         """Open what the part owns; leaving the context closes it."""
         return nullcontext()
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Start the tasks of the part, after every part is open."""
 
     def tasks(self) -> Collection[asyncio.Task[None]]:

@@ -28,8 +28,7 @@ from konverge.runtime.hooks.tap import Tap
 from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.observability.failures import FailureObserver
 from konverge.runtime.reconcile.threads import Threads
-from konverge.runtime.reconcile.turns import ReconcileTurns
-from konverge.tasks import Broadcast
+from konverge.tasks import Broadcast, Slice
 
 if TYPE_CHECKING:
     from konverge.client.tracing import Tracing
@@ -53,7 +52,7 @@ class ManagerServices(msgspec.Struct, frozen=True, kw_only=True):
     events: EventRecorder
     event_loop: EventLoopMonitor | None
     """None if the loop is not watched."""
-    turns: ReconcileTurns | None = None
+    slice: Slice | None = None
     """Limits how long reconciles begin within one iteration of the loop; None if the loop's time is virtual."""
     namespace: str | None
     """The namespace that is watched; None for the whole cluster."""

@@ -283,7 +283,7 @@ class StatusEditor(Generic[St_co]):
         status: dict[str, Any] = {}
         observed = self._previous.get("observedGeneration") if failed else self._generation
         if self._declared is not None and isinstance(observed, int):
-            # First: whoever compares this status with the stored status finds the most frequent difference at once.
+            # The first field, because a comparison with the stored status then ends at the most frequent difference.
             status["observedGeneration"] = observed
         alone = self._declared is not None and self._ours is None
         if self._written_draft is not None or not alone or not self._previous.keys() <= _RUNTIMES:

@@ -114,7 +114,7 @@ class Sharding(ManagerPart):
         )
         return await stack.enter_async_context(ring)
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Apply for membership, and coordinate the ring while this process leads."""
         core = self._core
         assert self._leading is not None

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from konverge.informers.delivery import HandlerQueue, Registration, YieldBudget
+from konverge.informers.delivery import HandlerQueue, Registration
 from konverge.informers.messages import Change
 from konverge.informers.store import Cached, Table
 from konverge.objects import Metadata
+from konverge.tasks import Slice
 
 
 def cached(name: str, version: int, uid: str = "") -> Cached:
@@ -139,7 +140,7 @@ def registered() -> Callable[..., Registration]:
             "h",
             handler,
             selection="Thing",
-            budget=YieldBudget(0.005),
+            share=Slice(0.005),
             meters=meters,
             removed=lambda registration: None,
         )
@@ -240,27 +241,3 @@ async def test_delivery_yields_to_the_loop(registered: Any) -> None:
     for task in tasks:
         task.cancel()
     assert turns >= 70, "600 ms of work, in slices of 5 ms and one change"
-
-
-async def test_workers_of_one_yield_budget_share_one_slice_per_turn() -> None:
-    loop: Any = asyncio.get_running_loop()
-    budget = YieldBudget(0.005)
-    longest = 0.0
-
-    async def worker() -> None:
-        for _ in range(50):
-            loop.advance(0.001)
-            if budget.spent():
-                await budget.yield_turn()
-
-    async def watch() -> None:
-        nonlocal longest
-        last = loop.time()
-        while True:
-            await asyncio.sleep(0)
-            longest, last = max(longest, loop.time() - last), loop.time()
-
-    watching = asyncio.create_task(watch())
-    await asyncio.gather(*(worker() for _ in range(10)))
-    watching.cancel()
-    assert longest <= 0.02, "ten workers share one slice: each does at most one piece of work after it is spent"

@@ -66,3 +66,30 @@ async def test_delivering_the_difference_of_a_relist_yields_to_the_loop(
                 await asyncio.sleep(0)
 
         assert await turns_during(told()) >= 19, "10,000 deletions, 512 in a turn, before the next event"
+
+
+async def test_informers_with_events_at_once_share_one_slice_of_an_iteration(
+    api: Any, make_set: Any, selection: Selection
+) -> None:
+    loop: Any = asyncio.get_running_loop()
+    delivered, longest = 0, 0.0
+
+    def handle(_: Any) -> None:
+        nonlocal delivered
+        loop.advance(0.001)
+        delivered += 1
+
+    async with make_set() as informers:
+        streams = []
+        for number in range(50):
+            informer = informers.acquire(Selection(selection.kind, labels=f"number={number}"))
+            streams.append(await api.synced_stream())
+            await informer.wait_synced()
+            await informer.add_handler("slow", handle).synced()
+        for stream in streams:
+            stream.send(api.event("ADDED", api.body("n", 200)))
+        last = loop.time()
+        while delivered < 50:
+            await asyncio.sleep(0)
+            longest, last = max(longest, loop.time() - last), loop.time()
+    assert longest <= 0.006 + 1e-9, "5 ms, and the handler that ran at their end"
