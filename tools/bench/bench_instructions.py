@@ -128,7 +128,7 @@ async def _measured(programs: Mapping[str, Path]) -> list[Row]:
             repairs = await _counted(programs, contestant, True, _break_children)
             how = f"{REPAIRS} children of {OWNERS} owners with {CHILDREN} children each, broken one after the other, on the stand-in"
             rows.append(row(f"{contestant.label}: instructions for a repair", repairs / REPAIRS, "instructions", how))
-        print(*(f"{each['name']}: {each['value']:,.0f}" for each in rows[-2:]), sep="\n", flush=True)
+        print(f"{contestant.label} is counted", flush=True)
     return rows
 
 
