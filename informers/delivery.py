@@ -262,10 +262,11 @@ class Registration:
                 since = self._queue.since
                 for change in changes:
                     self._call_handler(change, now)
-                delivered = now()
                 if since is not None and (latency := self._meters.latency) is not None:
-                    latency.observe(delivered - since)
-                if not share.may_continue(delivered):
+                    latency.observe(now() - since)
+                if self._queue.empty:
+                    break
+                if not share.may_continue(now()):
                     await share.wait()
             if self._queue.caught_up and not self._synced.is_set():
                 self._synced.set()

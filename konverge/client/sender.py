@@ -149,14 +149,32 @@ class Sender:
             self._measures.count_retry(error, request.method)
 
     async def _attempt(self, call: Call) -> Response:
-        """Send one attempt: slot and credentials have until the deadline of the call, the request only the time of an attempt."""
+        slots = self._slots
+        if slots.locked():
+            await self._wait_for_slot(call)
+        else:
+            await slots.acquire()
+        try:
+            return await self._send_once(call)
+        finally:
+            slots.release()
+
+    async def _wait_for_slot(self, call: Call) -> None:
+        try:
+            with Deadline(self._deadlines, call.deadline):
+                await self._slots.acquire()
+        except TimeoutError as error:
+            raise Unreachable(
+                f"{call.request.what}: not sent, because {self._settings.max_in_flight} other calls were in flight "
+                f"for {self._settings.call_timeout:g} s"
+            ) from error
+
+    async def _send_once(self, call: Call) -> Response:
+        """Send one attempt: credentials have until the deadline of the call, the request only the time of an attempt."""
         request, was_unknown, limit = call.request, call.outcome_unknown, self._settings.request_timeout
-        now, begun, code = asyncio.get_running_loop().time, 0.0, "<error>"
-        holds = sent = False
+        now, begun, code, sent = asyncio.get_running_loop().time, 0.0, "<error>", False
         try:
             with Deadline(self._deadlines, call.deadline) as timer:
-                await self._slots.acquire()
-                holds = True
                 await self._transport.prepare()
                 begun = now()
                 if call.deadline < begun + limit:
@@ -168,9 +186,9 @@ class Sender:
                 response = await self._transport.send(request)
                 code = str(response.status)
         except TimeoutError as error:
-            if sent:
-                raise Unreachable(f"{request.what}: no response within {limit:g} s", maybe_done=True) from error
-            raise Unreachable(f"{request.what}: not sent, because {self._unsent(holds)}") from error
+            if not sent:
+                raise Unreachable(f"{request.what}: not sent, because credentials did not come in time") from error
+            raise Unreachable(f"{request.what}: no response within {limit:g} s", maybe_done=True) from error
         except Unreachable as error:
             call.outcome_unknown = was_unknown or (sent and request.writes and error.maybe_done)
             raise
@@ -178,8 +196,6 @@ class Sender:
             call.outcome_unknown = was_unknown
             raise
         finally:
-            if holds:
-                self._slots.release()
             if sent and self._measures is not None:
                 self._measures.count_attempt(code, request.method, now() - begun)
         if getattr(response, "warnings", ()):
@@ -189,13 +205,6 @@ class Sender:
             return response
         call.outcome_unknown = was_unknown or (request.writes and response.status >= 500)
         raise _refusal(response, request)
-
-    def _unsent(self, holds: bool) -> str:
-        """Return why a request was not sent before the deadline of its call; `holds`: it had a slot."""
-        if holds:
-            return "credentials did not come in time"
-        most, limit = self._settings.max_in_flight, self._settings.call_timeout
-        return f"{most} other calls were in flight for {limit:g} s"
 
     def _note_warnings(self, response: Response | OpenStream, request: Request) -> None:
         warnings: tuple[str, ...] = getattr(response, "warnings", ())

@@ -196,9 +196,9 @@ class TracedSender(Sender):
                 span.set_attribute("http.response.status_code", error.status)
                 raise
 
-    async def _attempt(self, call: Call) -> Response:
+    async def _send_once(self, call: Call) -> Response:
         with self._spanned(call.request, call.attempts) as (span, call.request):
-            response = await super()._attempt(call)
+            response = await super()._send_once(call)
             span.set_attribute("http.response.status_code", response.status)
         if call.request.writes and ("dryRun", "All") not in call.request.params:
             self._remember(response, span)

@@ -284,7 +284,7 @@ class StatusWriter:
                 f"controller {self._controller!r} sets {unseen} of {key}, which its cache drops, so a change of it would not be seen: "
                 "take the path out of drop"
             )
-        expected = status
+        expected, previous = status, editor.previous
         if self._defaults is not None:
             expected = filled(status, self._defaults)  # as the server stores it
             status = status if editor.split else expected
@@ -302,21 +302,21 @@ class StatusWriter:
                 cached=cached,
                 manager=self._services.manager,
                 writer=ctx.trace.writer,
-                stored=editor.previous,
+                stored=previous,
                 check=partial(self._check_version, key, cached, version),
             )
         except NotFound:
             return
         if response is None:
-            await self._remove_rest(key, metadata, editor.left_over(editor.previous), ctx)
+            await self._remove_rest(key, metadata, editor.left_over(previous), ctx)
             return
         ctx.trace.writes.append("status")
         if self._dropped is not None:
             response = StatusResult.of(self._dropped.strip(response.body))  # as the cache will show it
         version = response.metadata.resource_version
         # An object that was still at the reconciled version has no other change.
-        locked = metadata["resourceVersion"] == cached.version
-        if only_own_changes(editor.previous, response.status or {}, expected) and (
+        locked = metadata["resourceVersion"] == cached.metadata.resource_version
+        if only_own_changes(previous, response.status or {}, expected) and (
             locked or only_status_changed(cached, response.metadata, response.body)
         ):
             self._services.own_versions.add(key, version)

@@ -130,7 +130,8 @@ class KeyWorker:
             if not epoch:
                 return
         if self._shared.fence is not None and not self._may_write(self._shared.fence):
-            self._leave(key, cached)
+            if self._gate is not None:
+                self._gate.leave(key, cached.metadata)
             self._queue.add_rate_limited(key, reason=Why.INTERRUPTED, priority=item.priority)
             return
         run = self._begin(item)
@@ -141,7 +142,8 @@ class KeyWorker:
             result = await running
         finally:
             self._events.release(key)
-            self._leave(key, cached)
+            if self._gate is not None:
+                self._gate.leave(key, cached.metadata)
         self._finish(run, result)
 
     # --- barrier -------------------------------------------------------------------------------------------------------------
@@ -189,11 +191,6 @@ class KeyWorker:
             elif not admission.waits:
                 self._forget(key)
         return admission.epoch
-
-    def _leave(self, key: Key, cached: Cached) -> None:
-        """Report the end of the work on an admitted object."""
-        if self._gate is not None:
-            self._gate.leave(key, cached.metadata)
 
     def _may_write(self, fence: Fence) -> bool:
         """Return whether the fence is open: a paused process may wake within its term, and must not begin a reconcile."""
