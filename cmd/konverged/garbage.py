@@ -31,12 +31,12 @@ def paused() -> Iterator[None]:
 def freeze() -> None:
     """Exempt all present objects from garbage collection: modules, classes and caches live as long as the process.
 
-    Scanning them repeatedly is a sixth of the cost of reconciles. Only the younger generations are collected before, a few thousand objects
-    for caches of any size; older garbage is some 30 objects at the end of a start, and it stays.
+    Scanning them repeatedly is a sixth of the cost of reconciles. Only the youngest generation is collected before, 10,000 objects at
+    most for any number of kinds and objects; older garbage is some 30 objects at the end of a start, and it stays.
 
     From then on garbage is collected once for 10,000 new objects, unless the process has chosen a number that is higher, or 0 for never.
     """
-    gc.collect(1)
+    gc.collect(0)
     gc.freeze()
     young, *older = gc.get_threshold()
     if 0 < young < _YOUNG:

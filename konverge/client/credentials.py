@@ -75,19 +75,20 @@ class FollowedFile:
         self.path = path
         self._stamp: tuple[int, int, int] | None = None
         self._content = b""
-        self._look_at = float("-inf")
+        self.look_at = float("-inf")
+        """The loop time from which `read` checks the file again."""
         self._read_at = float("-inf")
 
     def read(self, now: float) -> bytes:
         """Return the content as it was at most a second ago; raises ConfigError if it was never readable."""
-        if now >= self._look_at:
+        if now >= self.look_at:
             self._look(now)
-            self._look_at = now + LOOK_SECONDS
+            self.look_at = now + LOOK_SECONDS
         return self._content
 
     def distrust(self) -> None:
         """Read the file again at the next `read`."""
-        self._look_at = self._read_at = float("-inf")
+        self.look_at = self._read_at = float("-inf")
 
     def _look(self, now: float) -> None:
         try:

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from konverge.client.credentials import LOOK_SECONDS, Credentials, FollowedFile, TlsMaterial, loop_time
+from konverge.client.credentials import Credentials, FollowedFile, TlsMaterial, loop_time
 from konverge.errors import ConfigError
 
 __all__ = ["MOUNT", "Mounted", "MountedCredentials", "is_mounted", "mounted"]
@@ -39,7 +39,7 @@ class MountedCredentials:
         if now < self._look_at:
             return self._credentials
         files = (self._token.read(now), self._ca.read(now))
-        self._look_at = now + LOOK_SECONDS
+        self._look_at = min(self._token.look_at, self._ca.look_at)
         if files != self._made:
             try:
                 token = files[0].decode("ascii").strip()

@@ -76,7 +76,7 @@ def failures(metrics: Metrics) -> float:
 
 def freeze() -> None:
     """As `kv.run` does: exempt the objects so far, which live as long as the process, and collect once for 10,000 new ones."""
-    gc.collect(1)
+    gc.collect(0)
     gc.freeze()
     gc.set_threshold(10_000, *gc.get_threshold()[1:])
 
