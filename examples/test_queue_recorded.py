@@ -19,6 +19,7 @@ metadata:
   namespace: lab
   uid: 5a0045f7-fec1-4ee9-b820-7eceb28378c6
 status:
+  observedGeneration: 1
   conditions:
   - type: Ready
     status: 'True'
@@ -26,7 +27,6 @@ status:
     message: messages are kept for 168 hours
     lastTransitionTime: '2030-01-01T00:00:00Z'
     observedGeneration: 1
-  observedGeneration: 1
 spec:
   retention: 7d
 ---

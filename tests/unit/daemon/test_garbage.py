@@ -51,7 +51,9 @@ def collections() -> Iterator[list[int]]:
         gc.freeze()  # the heap of a test run is frozen
 
 
-async def test_a_start_exempts_modules_and_caches_and_collects_the_youngest_objects(lab: Lab, collections: list[int]) -> None:
+async def test_a_start_exempts_modules_and_caches_and_collects_the_youngest_objects(
+    lab: Lab, collections: list[int]
+) -> None:
     for number in range(NUMBER):
         await lab.create(CONFIG_MAP.new(f"map-{number}"))
     frozen: list[int] = []
