@@ -36,7 +36,6 @@ from konverge.words import LogKey
 
 __all__ = ["Handler", "HandlerQueue", "Registration"]
 
-
 _LOG = get_logger("konverge.informers")
 _LOG_EVERY = 10.0
 

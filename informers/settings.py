@@ -16,6 +16,7 @@ from konverge.dropped import DroppedFields
 from konverge.errors import UsageError
 from konverge.kinds import Kind
 from konverge.objects import Metadata
+from konverge.tasks import SLICE
 
 __all__ = ["InformerSettings", "Selection", "Transform", "Whole"]
 
@@ -124,7 +125,7 @@ class InformerSettings:
     1.2. So an informer starts within 36 s of its CRD (plus 5 s during which the client caches a negative discovery), and a process whose
     optional kinds are never installed hardly burdens the API server. The cap equals the cap of the waits after failures."""
 
-    slice: float = 0.005
+    slice: float = SLICE
     """The time that all informers of a set together may work on objects before they yield to the event loop."""
 
     slice_objects: int = 64
